@@ -1,0 +1,94 @@
+# `make help` lists the targets. Only Python 3.11+ (with venv and pip) and make need to be on the machine.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+UV := $(BIN)/uv
+TOOLS := .tools
+SAM := $(TOOLS)/sam/bin/sam
+EMULATOR := $(TOOLS)/emulator/bin/ministack
+FAST_TESTS := tests/unit tests/property
+PYTEST := $(BIN)/python -m pytest
+export SAM_CLI_TELEMETRY := 0
+
+# $(call compile,lock,options): no index address is written, so that each machine uses its own.
+compile = $(UV) pip compile --quiet --universal --generate-hashes \
+	--python-version 3.11 --custom-compile-command "make lock" --output-file $(1) $(2)
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.PHONY: help setup tools check rules test fmt migrate demo lock build validate clean
+
+help: ## list the targets
+	@sed -n 's/^\([a-z]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | column -t -s "$$(printf '\t')" 2>/dev/null \
+		|| sed -n 's/^\([a-z]*\):.*## /\1: /p' $(MAKEFILE_LIST)
+
+## --- environments; a stamp is renewed when its lock or pyproject.toml is newer
+
+setup: $(VENV)/.ready ## create .venv from the hashed locks and install the project into it, editable
+
+$(VENV)/.uv: requirements-bootstrap.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and f"Python 3.11 or newer is needed, $(PYTHON) is {sys.version}")'
+	@echo "setup 1/3: virtual environment and uv"
+	@[ -x $(BIN)/python ] || $(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip --disable-pip-version-check install --quiet --require-hashes -r requirements-bootstrap.txt
+	@touch $@
+
+$(VENV)/.ready: $(VENV)/.uv requirements-dev.txt pyproject.toml
+	@echo "setup 2/3: dependencies from requirements-dev.txt"
+	@VIRTUAL_ENV=$(abspath $(VENV)) $(UV) pip install --quiet --require-hashes -r requirements-bootstrap.txt -r requirements-dev.txt
+	@echo "setup 3/3: the project itself, editable"
+	@VIRTUAL_ENV=$(abspath $(VENV)) $(UV) pip install --quiet --no-deps --no-build-isolation --editable .
+	@touch $@
+
+tools: $(TOOLS)/.sam $(TOOLS)/.emulator ## install the SAM CLI and the AWS emulator, each into an environment of its own
+
+$(TOOLS)/.%: requirements-%.txt | $(VENV)/.ready
+	@echo "tools: $* (first time only)"
+	@mkdir -p $(TOOLS)
+	@$(UV) venv --quiet --clear --python $(BIN)/python $(TOOLS)/$*
+	@$(UV) pip install --quiet --require-hashes --python $(TOOLS)/$*/bin/python -r $<
+	@touch $@
+
+lock: $(VENV)/.uv ## compile the hashed locks again from pyproject.toml
+	$(call compile,requirements-bootstrap.txt,--group bootstrap)
+	$(call compile,requirements-dev.txt,pyproject.toml --extra cli --group dev)
+	$(call compile,layers/vendor/requirements.txt,pyproject.toml --constraint requirements-dev.txt)
+	$(call compile,requirements-sam.txt,--group sam)
+	$(call compile,requirements-emulator.txt,--group emulator)
+
+## --- the gate
+
+check: setup ## format, lint, types, import contracts, unit and property tests: quick enough for every commit
+	$(BIN)/ruff format --check
+	$(BIN)/ruff check
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(PYTEST) $(FAST_TESTS)
+	@if [ -f tests/rules.py ]; then $(BIN)/python -m tests.rules; fi
+
+test: check tools ## everything: the gate, then integration, migration, contract and end-to-end tests
+	$(PYTEST) $(addprefix --ignore=,$(FAST_TESTS))
+
+fmt: setup ## format, and fix what the linter can fix
+	$(BIN)/ruff format
+	$(BIN)/ruff check --fix
+
+## --- running it
+
+migrate: setup ## bring the database that the settings point at up to date
+	$(BIN)/blsflow migrate
+
+demo: setup tools ## the whole product on this machine, until interrupted; ONCE=1 ends by itself
+	$(BIN)/python -m local.demo $(if $(ONCE),--once)
+
+## --- the template
+
+validate: tools ## validate and lint the template
+	$(SAM) validate --lint
+
+build: tools ## build for AWS (arm64, the template's own Python)
+	$(SAM) build
+
+clean: ## remove the environments and everything built
+	rm -rf $(VENV) $(TOOLS) .aws-sam build

@@ -1,0 +1,1 @@
+"""Decides for every machine of one policy tick."""

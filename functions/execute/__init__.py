@@ -1,0 +1,1 @@
+"""Sends one attempt to the service that executes it."""

@@ -1,0 +1,1 @@
+"""Brings the database schema up to date as part of a deployment."""

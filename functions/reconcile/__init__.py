@@ -1,0 +1,1 @@
+"""Reads back attempts and ends them."""

@@ -1,0 +1,1 @@
+"""Finds due schedules and records their occurrences."""

@@ -1,0 +1,1 @@
+"""Start, deploy and stop the local stack; every part leaves nothing behind."""

