@@ -1,0 +1,1 @@
+"""The outside world behind the ports: PostgreSQL, HTTP services, AWS."""

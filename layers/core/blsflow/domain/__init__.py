@@ -1,0 +1,1 @@
+"""The rules, pure: no I/O, the current time is an argument."""

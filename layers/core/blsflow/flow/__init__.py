@@ -1,0 +1,1 @@
+"""Use cases, one verb per module, named like the functions that call them."""
