@@ -1,11 +1,12 @@
 """What is sent to the device-control service, and every answer that it can give (R5.2, R5.3).
 
-The answers are closed sets of types, so that a caller decides by type and never by a status code or a message:
+The answers are closed sets of types: a caller decides by type, never by a status code or a message.
 
     SubmitOutcome  Accepted | Busy | Rejected | Ambiguous
     JobReport      JobFound | JobNotFound | JobForbidden | JobUnreadable
 
-Only `Ambiguous` leaves open whether the command took effect. It is resolved by reading back, never by sending again.
+Only `Ambiguous` leaves open whether the command took effect: it is resolved by reading back, never by sending
+again.
 """
 
 from dataclasses import dataclass
@@ -34,9 +35,9 @@ class MachineTarget:
 class BatchCommand:
     """One command to many machines, sent at most once.
 
-    `key` is our idempotency key, unique for each `caller` (the tenant's id). The service must not accept the request
-    after `expires_at`; that is what makes a "not found" read back later than it conclusive. A switch or a start
-    names its project and run configuration, the other kinds name neither.
+    `key` is our idempotency key, unique for each `caller` (the tenant's id). The service must not accept the
+    request after `expires_at`; that is what makes a "not found" read back later than it conclusive. A switch
+    or a start names its project and run configuration, the other kinds name neither.
     """
 
     key: str
@@ -73,7 +74,10 @@ class Busy:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Rejected:
-    """The service refused the whole batch; nothing will happen. `reason` is its stable code, `detail` its words."""
+    """The service refused the whole batch; nothing will happen.
+
+    `reason` is the service's stable code, `detail` its words for a person.
+    """
 
     reason: str
     detail: str
@@ -116,7 +120,7 @@ class MachineResultState(StrEnum):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class MachineResult:
-    """The service's word on one machine. `succeeded` is a claim, to be confirmed by what the machine does (R5.6)."""
+    """The service's word on one machine: `succeeded` is a claim until the machine confirms it (R5.6)."""
 
     machine_id: int
     state: MachineResultState
