@@ -41,7 +41,7 @@ class NegativeProfitAction(StrEnum):
 
 
 class WindowAction(StrEnum):
-    """What a window wants of its machines; ``start`` leaves those alone that mine already, whatever they mine."""
+    """What a window wants of its machines; ``start`` leaves those alone that mine already, whatever it is."""
 
     RUN_PROJECT = "run_project"
     STOP = "stop"
@@ -53,9 +53,9 @@ class WindowAction(StrEnum):
 class Window:
     """A recurring stretch of the policy's local time; half-open.
 
-    ``starts`` and ``ends`` are ``HH:MM`` (``ends`` up to ``24:00``); an end not after its start lies on the next
-    day. ``weekdays`` (ISO, Monday 1; None: every day) name the day on which the window begins. ``project_id`` is
-    given exactly when the action runs or starts something.
+    ``starts`` and ``ends`` are ``HH:MM`` (``ends`` up to ``24:00``); an end not after its start lies on the
+    next day. ``weekdays`` (ISO, Monday 1; None: every day) name the day on which the window begins.
+    ``project_id`` is given exactly when the action runs or starts something.
     """
 
     id: int
@@ -67,17 +67,18 @@ class Window:
     project_id: int | None = None
 
     def __post_init__(self) -> None:
-        _refuse_unless(
-            self.start_sec < SECONDS_PER_DAY, "starts", self.starts, "a window starts before 24:00"
-        )
+        _require("starts", self.starts, "a window starts before 24:00", ok=self.start_sec < SECONDS_PER_DAY)
         _second(self.ends, "ends")
-        _refuse_unless(
-            self.weekdays is None or (bool(self.weekdays) and all(day in _ISO_WEEKDAYS for day in self.weekdays)),
-            "weekdays", self.weekdays, "not ISO weekdays 1 to 7; leave it out for every day",
-        )  # fmt: skip
+        days = self.weekdays
+        _require(
+            "weekdays",
+            days,
+            "not ISO weekdays 1 to 7; leave it out for every day",
+            ok=days is None or (bool(days) and all(day in _ISO_WEEKDAYS for day in days)),
+        )
         runs = self.action in {WindowAction.RUN_PROJECT, WindowAction.START}
-        _refuse_unless(runs == (self.project_id is not None), "project_id", self.project_id,
-                       f"{self.action} " + ("needs the project to run" if runs else "takes no project"))  # fmt: skip
+        cause = f"{self.action} " + ("needs the project to run" if runs else "takes no project")
+        _require("project_id", self.project_id, cause, ok=runs == (self.project_id is not None))
 
     @property
     def start_sec(self) -> int:
@@ -146,7 +147,7 @@ class Policy:
         return tuple(dict.fromkeys((*self.candidates, *of_windows)))
 
     def _check_identity(self) -> None:
-        _refuse_unless(bool(self.name), "name", self.name, "a policy needs a name")
+        _require("name", self.name, "a policy needs a name", ok=bool(self.name))
         try:
             load_zone(self.time_zone)
         except UnknownZone as error:
@@ -156,33 +157,31 @@ class Policy:
 
     def _check_limits(self) -> None:
         for name in _POSITIVE:
-            _refuse_unless(getattr(self, name) > 0, name, getattr(self, name), "must be greater than 0")
+            value = getattr(self, name)
+            _require(name, value, "must be greater than 0", ok=value > 0)
         for name in _NOT_NEGATIVE:
             value = getattr(self, name)
-            _refuse_unless(math.isfinite(value) and value >= 0, name, value, "must be 0 or greater")
-        for name in ("price_jump_factor", "freeze_jump_factor"):
+            _require(name, value, "must be 0 or greater", ok=0 <= value < math.inf)
+        for name in _FACTORS:
             value = getattr(self, name)
-            _refuse_unless(value is None or 1 < value < math.inf, name, value, "must be greater than 1")
-        for name in ("max_move_share", "max_failed_share"):
+            _require(name, value, "must be greater than 1", ok=value is None or 1 < value < math.inf)
+        for name in _SHARES:
             value = getattr(self, name)
-            _refuse_unless(
-                value is None or 0 < value <= 1, name, value, "must be a share above 0 and up to 1"
-            )
+            _require(name, value, "must be a share above 0 and up to 1", ok=value is None or 0 < value <= 1)
         threshold = self.restart_threshold_cny_per_day
-        _refuse_unless(
-            math.isfinite(threshold), "restart_threshold_cny_per_day", threshold, "not a finite number"
+        _require(
+            "restart_threshold_cny_per_day", threshold, "not a finite number", ok=math.isfinite(threshold)
         )
 
     def _check_projects(self) -> None:
-        _refuse_unless(all(project > 0 for project in self.candidates), "candidates", self.candidates,
-                       "project ids are greater than 0")  # fmt: skip
-        _refuse_unless(len(set(self.candidates)) == len(self.candidates), "candidates", self.candidates,
-                       "names a project twice")  # fmt: skip
-        _refuse_unless(len(self.considered_projects) <= MAX_CONSIDERED_PROJECTS, "candidates",
-                       len(self.considered_projects),
-                       f"at most {MAX_CONSIDERED_PROJECTS} projects, those of windows included")  # fmt: skip
-        ids = [window.id for window in self.windows]
-        _refuse_unless(len(set(ids)) == len(ids), "windows", ids, "names a window id twice")
+        ids = self.candidates
+        _require("candidates", ids, "project ids are greater than 0", ok=all(project > 0 for project in ids))
+        _require("candidates", ids, "names a project twice", ok=len(set(ids)) == len(ids))
+        count = len(self.considered_projects)
+        cause = f"at most {MAX_CONSIDERED_PROJECTS} projects, those of windows included"
+        _require("candidates", count, cause, ok=count <= MAX_CONSIDERED_PROJECTS)
+        windows = [window.id for window in self.windows]
+        _require("windows", windows, "names a window id twice", ok=len(set(windows)) == len(windows))
 
 
 _POSITIVE = (
@@ -202,6 +201,8 @@ _NOT_NEGATIVE = (
     "switch_cost_sec",
     "max_foreign_changes",
 )
+_FACTORS = ("price_jump_factor", "freeze_jump_factor")
+_SHARES = ("max_move_share", "max_failed_share")
 
 
 def _second(clock: str, field: str) -> int:
@@ -211,6 +212,6 @@ def _second(clock: str, field: str) -> int:
         raise InvalidDocument(field=field, value=clock, cause=error.cause) from error
 
 
-def _refuse_unless(ok: bool, field: str, value: object, cause: str) -> None:
+def _require(field: str, value: object, cause: str, *, ok: bool) -> None:
     if not ok:
         raise InvalidDocument(field=field, value=value, cause=cause)

@@ -1,7 +1,7 @@
 """The binary record of a machine's inputs: what a tick reads, and what each decision keeps (R3.2).
 
-The database builds it with ``int8send`` and ``float8send`` (big-endian), the tick decodes it, decides on it, and
-stores the same bytes beside the decision: what was stored *is* what was decided on.
+The database builds it with ``int8send`` and ``float8send`` (big-endian), the tick decodes it, decides on it,
+and stores the same bytes beside the decision: what was stored *is* what was decided on.
 
 ::
 
@@ -56,7 +56,7 @@ def pack(machine: Machine) -> bytes:
 
 
 def unpack(buffer: bytes | memoryview, offset: int = 0) -> tuple[Machine, int]:
-    """The machine whose record starts at `offset`, and where the next one starts; `struct.error` if cut short."""
+    """The machine whose record starts at `offset`, and where the next starts; `struct.error` if cut short."""
     (
         machine_id, class_index, status, foreign_changes, flags, _, project_id, hashrate_hs, power_w,
         project_since, reported_at, overridden_by, allow_bits, deny_bits, count,
