@@ -13,12 +13,13 @@ import os
 import pwd
 import secrets
 import shutil
-import socket
 import subprocess
 import tempfile
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
+
+from local.stack.processes import free_port
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -85,7 +86,7 @@ class EmbeddedPostgres:
                 self._bin_dir = self._run_dir / "pginstall" / "bin"
             self._initialise()
             for attempt in range(1, START_ATTEMPTS + 1):
-                self.address = replace(self.address, port=_free_port())
+                self.address = replace(self.address, port=free_port())
                 try:
                     self._launch()
                     break
@@ -186,9 +187,3 @@ def _reachable_temporary_directory() -> Path:
     default = Path(tempfile.gettempdir())
     parent = default if not _is_root() or _reachable_by_others(default) else Path("/var/tmp")  # noqa: S108
     return Path(tempfile.mkdtemp(prefix="blsflow-postgres-", dir=parent))
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
