@@ -64,7 +64,7 @@ class HttpDeviceControl:
         """Send the command once.
 
         Busy for 423 and 429, Rejected for the other 4xx. Ambiguous for all that leaves the effect open:
-        time-out, dropped or refused connection, 408, 409, 5xx, a redirect, and a 2xx that does not name a job.
+        time-out, dropped or refused connection, 408, 409, 5xx, a redirect, and a 2xx that names no job.
         """
         headers = {
             "Idempotency-Key": command.key,
@@ -121,7 +121,7 @@ class HttpDeviceControl:
     def _exchange(
         self, method: str, path: str, headers: Mapping[str, str], body: Mapping[str, Any] | None
     ) -> tuple[int, bytes]:
-        """One request, one answer of bounded size within a bounded time; any fault becomes `_UnreadableError`."""
+        """One request, one answer of bounded size and time; any fault becomes `_UnreadableError`."""
         deadline = time.monotonic() + self._timeout_sec
         try:
             with self._session.request(
