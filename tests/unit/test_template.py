@@ -1,0 +1,212 @@
+"""What the template promises, read from the template itself."""
+
+from __future__ import annotations
+
+from collections import Counter
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import yaml
+
+from blsflow.settings import read_settings
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+TEMPLATE = Path(__file__).parents[2] / "template.yaml"
+FUNCTIONS = ["Tick", "Decide", "Execute", "Reconcile", "Notify", "Migrate"]
+CONSUMERS = ["Decide", "Execute"]
+# X-Ray knows no resources; network interfaces are made before they have an id.
+UNAVOIDABLE_WILDCARDS = {"Traces", "NetworkInterfaces"}
+
+
+class _Loader(yaml.SafeLoader):
+    """YAML with CloudFormation's short forms spelt out: `!Ref X` is `{"Ref": "X"}`."""
+
+
+def _short_form(loader: _Loader, name: str, node: yaml.Node) -> dict[str, Any]:
+    key = name if name in {"Ref", "Condition"} else f"Fn::{name}"
+    if isinstance(node, yaml.ScalarNode):
+        return {key: loader.construct_scalar(node)}
+    if isinstance(node, yaml.SequenceNode):
+        return {key: loader.construct_sequence(node, deep=True)}
+    assert isinstance(node, yaml.MappingNode)
+    return {key: loader.construct_mapping(node, deep=True)}
+
+
+_Loader.add_multi_constructor("!", _short_form)
+
+
+@cache
+def _template() -> dict[str, Any]:
+    template: dict[str, Any] = yaml.load(TEMPLATE.read_text(), _Loader)  # noqa: S506 - a SafeLoader
+    return template
+
+
+def _properties(logical_id: str) -> dict[str, Any]:
+    properties: dict[str, Any] = _template()["Resources"][logical_id]["Properties"]
+    return properties
+
+
+def _of_type(kind: str) -> list[str]:
+    return [name for name, resource in _template()["Resources"].items() if resource["Type"] == kind]
+
+
+def _as_list(value: object) -> list[Any]:
+    return value if isinstance(value, list) else [value]
+
+
+def _statements() -> Iterator[tuple[str, dict[str, Any]]]:
+    for name in [*_of_type("AWS::IAM::Role"), *_of_type("AWS::IAM::ManagedPolicy")]:
+        properties = _properties(name)
+        documents = [policy["PolicyDocument"] for policy in properties.get("Policies", [])]
+        for document in documents or [properties["PolicyDocument"]]:
+            for statement in document["Statement"]:
+                yield name, statement["Fn::If"][1] if "Fn::If" in statement else statement
+
+
+def _who_may(action: str) -> set[str]:
+    return {name for name, statement in _statements() if action in _as_list(statement["Action"])}
+
+
+def test_the_functions_are_those_of_the_flow() -> None:
+    """R11.1: the template holds every function of the flow and no other."""
+    assert _of_type("AWS::Serverless::Function") == [
+        f"{name}Function" for name in sorted(FUNCTIONS, key=_position)
+    ]
+
+
+def _position(name: str) -> int:
+    return list(_template()["Resources"]).index(f"{name}Function")
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_each_function_logs_into_a_group_that_forgets(name: str) -> None:
+    """R11.2: every function has a log group of its own, named after it, with a retention."""
+    group = _properties(f"{name}LogGroup")
+    function_name = _properties(f"{name}Function")["FunctionName"]["Fn::Sub"]
+    assert group["LogGroupName"] == {"Fn::Sub": f"/aws/lambda/{function_name}"}
+    assert group["RetentionInDays"] == {"Ref": "LogRetentionDays"}
+    assert f"{name}LogGroup" in _template()["Resources"][f"{name}Function"]["DependsOn"]
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_each_function_has_a_role_of_its_own(name: str) -> None:
+    """R11.1: no function borrows another's rights, and SAM adds none to an explicit role."""
+    assert _properties(f"{name}Function")["Role"] == {"Fn::GetAtt": f"{name}Role.Arn"}
+    assert "Policies" not in _properties(f"{name}Function")
+
+
+def test_no_role_may_do_anything_to_everything() -> None:
+    """R11.1: actions are spelt out, and resources are named wherever AWS has names for them."""
+    for name, statement in _statements():
+        actions = _as_list(statement["Action"])
+        assert not [action for action in actions if "*" in action], f"{name} allows {actions}"
+        if "*" in _as_list(statement["Resource"]):
+            assert statement["Sid"] in UNAVOIDABLE_WILDCARDS, f"{name} allows {actions} on everything"
+
+
+def test_only_the_function_whose_work_it_is_may_do_it() -> None:
+    """R11.1: publishing, enqueueing and consuming are each allowed to those that do it."""
+    assert _who_may("sns:Publish") == {"NotifyRole"}
+    assert _who_may("sqs:SendMessage") == {"TickRole", "DecideRole"}
+    assert _who_may("sqs:ReceiveMessage") == {"DecideRole", "ExecuteRole"}
+    assert _who_may("lambda:InvokeFunction") == {"SchedulerRole"}
+
+
+def test_each_secret_is_readable_by_those_that_use_it() -> None:
+    """R11.3: the device-control token is read where commands are sent or read back, and nowhere else."""
+    readers: dict[str, set[str]] = {}
+    for name, statement in _statements():
+        if statement["Action"] == "secretsmanager:GetSecretValue":
+            readers.setdefault(statement["Resource"]["Ref"], set()).add(name)
+    assert readers["SwitchApiTokenSecretArn"] == {"ExecuteRole", "ReconcileRole"}
+    assert readers["DatabaseSecretArn"] == {"RuntimePolicy"}
+
+
+@pytest.mark.parametrize("name", CONSUMERS)
+def test_a_message_is_not_delivered_again_while_its_function_may_still_run(name: str) -> None:
+    """R11.1: a queue's visibility time-out is at least six times its function's time-out."""
+    assert _properties(f"{name}Queue")["VisibilityTimeout"] >= 6 * _properties(f"{name}Function")["Timeout"]
+
+
+@pytest.mark.parametrize("name", CONSUMERS)
+def test_a_poison_message_ends_in_a_queue_that_can_be_redriven(name: str) -> None:
+    """R11.1: each queue gives up into its own encrypted dead-letter queue, which only it may use."""
+    queue, dead = _properties(f"{name}Queue"), _properties(f"{name}DeadLetterQueue")
+    assert queue["RedrivePolicy"]["deadLetterTargetArn"] == {"Fn::GetAtt": f"{name}DeadLetterQueue.Arn"}
+    assert queue["RedrivePolicy"]["maxReceiveCount"] >= 2
+    allowed = dead["RedriveAllowPolicy"]
+    assert allowed["redrivePermission"] == "byQueue"
+    assert allowed["sourceQueueArns"][0]["Fn::Sub"].endswith(":" + queue["QueueName"]["Fn::Sub"])
+    assert queue["SqsManagedSseEnabled"] is dead["SqsManagedSseEnabled"] is True
+    assert dead["MessageRetentionPeriod"] == 14 * 24 * 3600
+
+
+@pytest.mark.parametrize("name", CONSUMERS)
+def test_one_bad_message_does_not_bring_back_its_batch(name: str) -> None:
+    """R11.1: consumers report partial failures, and a flood opens a bounded number of connections."""
+    (event,) = _properties(f"{name}Function")["Events"].values()
+    assert event["Properties"]["FunctionResponseTypes"] == ["ReportBatchItemFailures"]
+    assert 2 <= event["Properties"]["ScalingConfig"]["MaximumConcurrency"] <= 20
+
+
+@pytest.mark.parametrize("name", ["Tick", "Reconcile", "Notify"])
+def test_the_clockwork_runs_every_minute_and_leaves_a_miss_to_the_next_run(name: str) -> None:
+    """R8.5: schedules fire each minute, and a missed run is not caught up."""
+    schedule = _properties(f"{name}Schedule")
+    assert schedule["ScheduleExpression"] == "rate(1 minute)"
+    assert schedule["Target"]["Arn"] == {"Fn::GetAtt": f"{name}Function.Arn"}
+    assert schedule["Target"]["RetryPolicy"]["MaximumRetryAttempts"] == 0
+
+
+@pytest.mark.parametrize("name", [name for name in FUNCTIONS if name != "Migrate"])
+def test_no_function_runs_before_the_schema_fits_it(name: str) -> None:
+    """R11.1: the migration is part of the deployment and comes before the functions that rely on it."""
+    assert "Migration" in _template()["Resources"][f"{name}Function"]["DependsOn"]
+
+
+def test_a_new_version_of_the_code_migrates_again() -> None:
+    """R11.1: the migration's properties change with the layer that holds the migrations."""
+    assert _properties("Migration")["CodeVersion"] == {"Ref": "CoreLayer"}
+    assert _properties("Migration")["ServiceTimeout"] >= _properties("MigrateFunction")["Timeout"]
+
+
+def test_every_variable_is_one_that_the_settings_read() -> None:
+    """R11.7: a name in the template that no code reads, or that is misspelt, is refused here."""
+    read: Counter[str] = Counter()
+
+    class Recorder(dict[str, str]):
+        def __getitem__(self, name: str) -> str:
+            read[name] += 1
+            return super().__getitem__(name)
+
+        def get(self, name: str, default: Any = None) -> Any:
+            read[name] += 1
+            return super().get(name, default)
+
+    read_settings(Recorder())
+    given = set(_template()["Globals"]["Function"]["Environment"]["Variables"])
+    for name in FUNCTIONS:
+        given |= set(_properties(f"{name}Function")["Environment"]["Variables"])
+    assert {name for name in given if not name.startswith("POWERTOOLS_")} <= set(read)
+
+
+def test_a_deployment_that_says_nothing_is_the_safe_one() -> None:
+    """R4.2, R11.3: by default nothing is executed, and the database's certificate and name are verified."""
+    defaults = {name: parameter.get("Default") for name, parameter in _template()["Parameters"].items()}
+    assert defaults["ExecuteEnabled"] == "false"
+    assert defaults["DatabaseTls"] == "verify-full"
+    assert defaults["SwitchApiBaseUrl"] == ""
+    assert (defaults["Architecture"], defaults["PythonRuntime"]) == ("arm64", "python3.13")
+
+
+def test_traces_and_alarms_reach_somebody() -> None:
+    """R11.2: every function is traced, and every alarm has somewhere to go."""
+    assert _template()["Globals"]["Function"]["Tracing"] == "Active"
+    alarms = _of_type("AWS::CloudWatch::Alarm")
+    assert len(alarms) >= 8
+    for name in alarms:
+        assert _properties(name)["AlarmActions"] == [{"Ref": "AlarmTopic"}]
