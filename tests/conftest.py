@@ -4,29 +4,20 @@ from __future__ import annotations
 
 import itertools
 from contextlib import closing
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-import pg8000.native
 import pytest
 
-from local.stack.postgres import DatabaseAddress, EmbeddedPostgres
+from blsflow.adapters.postgres.connection import DatabaseAddress, Session
+from blsflow.adapters.postgres.migrate import migrate
+from local.stack.postgres import EmbeddedPostgres
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 TEMPLATE = "blsflow_template"
 _serial = itertools.count(1)
-
-
-def connect(address: DatabaseAddress) -> pg8000.native.Connection:
-    """Open a plain connection, outside of the product's own unit of work."""
-    return pg8000.native.Connection(
-        user=address.user,
-        host=address.host,
-        database=address.dbname,
-        port=address.port,
-        password=address.password,
-    )
 
 
 @pytest.fixture(scope="session")
@@ -39,21 +30,19 @@ def database_server() -> Iterator[DatabaseAddress]:
 @pytest.fixture(scope="session")
 def database_template(database_server: DatabaseAddress) -> DatabaseAddress:
     """A database at the newest schema that nobody stays connected to, so that it can be copied."""
-    from blsflow.adapters.postgres.migrate import migrate  # noqa: PLC0415 - tests without a database need no driver
-
-    template = database_server.named(TEMPLATE)
-    with closing(connect(database_server)) as maintenance:
+    template = replace(database_server, dbname=TEMPLATE)
+    with closing(Session(database_server)) as maintenance:
         maintenance.run(f"create database {TEMPLATE}")
-    with closing(connect(template)) as connection:
-        migrate(connection)
+    with closing(Session(template)) as session:
+        migrate(session)
     return template
 
 
 def _copy(server: DatabaseAddress, template: str) -> Iterator[DatabaseAddress]:
     name = f"test_{next(_serial)}"
-    with closing(connect(server)) as maintenance:
+    with closing(Session(server)) as maintenance:
         maintenance.run(f"create database {name} template {template} strategy file_copy")
-        yield server.named(name)
+        yield replace(server, dbname=name)
         maintenance.run(f"drop database {name} with (force)")
 
 

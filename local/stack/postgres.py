@@ -15,10 +15,11 @@ import secrets
 import shutil
 import subprocess
 import tempfile
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
+from blsflow.adapters.postgres.connection import DatabaseAddress
 from local.stack.processes import free_port
 
 if TYPE_CHECKING:
@@ -40,21 +41,6 @@ DEFAULT_SETTINGS = {
 }
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class DatabaseAddress:
-    """Where one database is and who may open it."""
-
-    host: str
-    port: int
-    user: str
-    password: str
-    dbname: str
-
-    def named(self, dbname: str) -> DatabaseAddress:
-        """The same server and user, another database."""
-        return replace(self, dbname=dbname)
-
-
 class EmbeddedPostgres:
     """A PostgreSQL server that lives as long as its `with` block.
 
@@ -67,7 +53,12 @@ class EmbeddedPostgres:
         self._run_dir: Path | None = None
         self._bin_dir = _installed_binaries()
         self.address = DatabaseAddress(
-            host="127.0.0.1", port=0, user="blsflow", password=secrets.token_urlsafe(18), dbname="postgres"
+            host="127.0.0.1",
+            port=0,
+            user="blsflow",
+            password=secrets.token_urlsafe(18),
+            dbname="postgres",
+            tls="off",  # these wheels are built without OpenSSL
         )
 
     def __enter__(self) -> Self:

@@ -6,14 +6,14 @@ import contextlib
 import json
 import tempfile
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-import pg8000.native
-
+from blsflow.adapters.postgres.connection import DatabaseAddress, Session
 from local.stack.deploy import build, deploy, host_target
 from local.stack.emulator import Emulator
-from local.stack.postgres import DatabaseAddress, EmbeddedPostgres
+from local.stack.postgres import EmbeddedPostgres
 from local.stack.processes import signals_held, stop_signals_unwind
 
 if TYPE_CHECKING:
@@ -97,17 +97,9 @@ class LocalStack:
 
     def _create_database(self) -> DatabaseAddress:
         server = self._postgres.address
-        with contextlib.closing(
-            pg8000.native.Connection(
-                user=server.user,
-                host=server.host,
-                database=server.dbname,
-                port=server.port,
-                password=server.password,
-            )
-        ) as connection:
-            connection.run(f"create database {DATABASE_NAME}")
-        return server.named(DATABASE_NAME)
+        with contextlib.closing(Session(server)) as session:
+            session.run(f"create database {DATABASE_NAME}")
+        return replace(server, dbname=DATABASE_NAME)
 
     def _store_database_secret(self) -> str:
         address = self.database
