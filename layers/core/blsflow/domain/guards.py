@@ -1,0 +1,50 @@
+"""When a machine is left out of a tick, whatever the mode (R3.6, R3.7, R5.6)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from blsflow.domain.machine import (
+    LOCKED,
+    OPERATOR_HOLD,
+    RETRY_BACKOFF,
+    UNDER_BENCHMARK,
+    Machine,
+)
+from blsflow.domain.prices import FUTURE_TOLERANCE_SEC
+from blsflow.domain.reasons import Reason
+
+if TYPE_CHECKING:
+    from blsflow.domain.policy import Policy
+
+_HANDS_OFF: Final = (
+    (OPERATOR_HOLD, Reason.OPERATOR_HOLD),
+    (UNDER_BENCHMARK, Reason.UNDER_BENCHMARK),
+    (LOCKED, Reason.LOCKED),
+)
+_ANY_HANDS_OFF: Final = OPERATOR_HOLD | UNDER_BENCHMARK | LOCKED
+
+
+class Guards:
+    """The checks that come before any rule of a mode; prepared once per tick."""
+
+    __slots__ = ("_max_foreign_changes", "_newest_report", "_oldest_report")
+
+    def __init__(self, policy: Policy, now: float) -> None:
+        self._oldest_report = now - policy.report_max_age_sec
+        self._newest_report = now + FUTURE_TOLERANCE_SEC
+        self._max_foreign_changes = policy.max_foreign_changes
+
+    def objection(self, machine: Machine) -> Reason | None:
+        """Why the machine is to be skipped, the first reason in the order of the rules; None if it is not."""
+        if machine.overridden_by:
+            return Reason.OVERRIDDEN
+        if machine.flags & _ANY_HANDS_OFF:
+            return next(reason for flag, reason in _HANDS_OFF if machine.flags & flag)
+        if not self._oldest_report <= machine.reported_at <= self._newest_report:
+            return Reason.OFFLINE
+        if machine.flags & RETRY_BACKOFF:
+            return Reason.RETRY_BACKOFF
+        if machine.foreign_changes > self._max_foreign_changes:
+            return Reason.FOREIGN_CONTROL
+        return None

@@ -1,0 +1,176 @@
+"""Profit and tariff decide (R3.3 to R3.5, R3.9). Rules apply in the order in which they stand here."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from blsflow.domain.hurdles import change_to, first_not_cleared, start_hurdles, switch_hurdles
+from blsflow.domain.machine import NO_PROJECT, STOPPED_BY_HUMAN, STOPPED_BY_SCHEDULER, Machine, Status
+from blsflow.domain.policy import NegativeProfitAction
+from blsflow.domain.prospects import (
+    BenchmarkState,
+    Offer,
+    Prospects,
+    assess,
+    benchmark_of,
+    benchmark_state,
+    best_offer,
+    ties,
+    valid_span,
+    worth_measuring,
+)
+from blsflow.domain.reasons import Action, Reason
+from blsflow.domain.terms import Terms, terms_of
+from blsflow.domain.verdict import Verdict, keep
+
+if TYPE_CHECKING:
+    from blsflow.domain.market import Market
+    from blsflow.domain.policy import Policy
+
+_MINING: Final = int(Status.MINING)
+_UNKNOWN: Final = int(Status.UNKNOWN)
+_CURRENT_NOT_MEASURED: Final = {
+    BenchmarkState.MISSING: Reason.CURRENT_BENCHMARK_MISSING,
+    BenchmarkState.EXPIRED: Reason.CURRENT_BENCHMARK_EXPIRED,
+    BenchmarkState.INVALID: Reason.CURRENT_BENCHMARK_INVALID,
+}
+_CANDIDATE_NOT_MEASURED: Final = {
+    BenchmarkState.MISSING: Reason.CANDIDATE_BENCHMARK_MISSING,
+    BenchmarkState.EXPIRED: Reason.CANDIDATE_BENCHMARK_EXPIRED,
+    BenchmarkState.INVALID: Reason.CANDIDATE_BENCHMARK_INVALID,
+}
+_WHEN_NEGATIVE: Final = {
+    NegativeProfitAction.KEEP: Action.KEEP,
+    NegativeProfitAction.STOP: Action.STOP,
+    NegativeProfitAction.POWER_OFF: Action.POWER_OFF,
+}
+
+
+class ProfitGuard:
+    """The rules of mode ``profit_guard`` for one tick."""
+
+    def __init__(self, policy: Policy, market: Market) -> None:
+        self._policy = policy
+        self._now = market.now.timestamp()
+        self._span = valid_span(self._now, policy.benchmark_ttl_sec)
+        self._terms = tuple(terms_of(policy, market, machines) for machines in market.classes)
+
+    def decide(self, machine: Machine) -> Verdict:
+        """The verdict for a machine that nothing keeps out of the tick."""
+        terms = self._terms[machine.class_index]
+        held = _why_held(machine, terms)
+        if held is not None:
+            return keep(machine, held)
+        prospects = assess(machine, terms, self._span)
+        best = best_offer(prospects.offers)
+        if machine.status != _MINING:
+            return self._decide_stopped(machine, terms, prospects, best)
+        if prospects.current_net is None:
+            return self._decide_unmeasured(machine, terms, prospects)
+        return self._decide_mining(machine, terms, prospects, best, prospects.current_net)
+
+    def _decide_stopped(
+        self, machine: Machine, terms: Terms, prospects: Prospects, best: Offer | None
+    ) -> Verdict:
+        """A machine that this scheduler stopped starts again once that pays."""
+        if not prospects.open_bits:
+            return keep(machine, Reason.NO_CANDIDATE)
+        if not prospects.open_bits & terms.priced_bits:
+            return keep(machine, Reason.NO_PRICE_KNOWN)
+        if best is None:
+            requests = worth_measuring(machine, prospects, None, terms, self._span)
+            reason = self._unmeasured(machine, requests[0], _CANDIDATE_NOT_MEASURED)
+            return _verdict(Action.BENCHMARK_REQUIRED, reason, machine, requests=requests)
+        change = change_to(machine, terms, best, current_net=0.0)
+        requests = worth_measuring(machine, prospects, change.best_net, terms, self._span)
+        obstacle = first_not_cleared(start_hurdles(self._policy, terms, change))
+        if obstacle is not None:
+            return _verdict(
+                Action.KEEP, obstacle.reason, machine, best_net=change.best_net, requests=requests
+            )
+        return Verdict(
+            action=Action.START,
+            reason=Reason.RESTART_THRESHOLD_CLEARED,
+            from_project=machine.project_id or None,
+            to_project=change.project_id,
+            run_config_id=terms.run_configs[change.project_id],
+            best_net=change.best_net,
+            benchmark_requests=requests,
+        )
+
+    def _decide_unmeasured(self, machine: Machine, terms: Terms, prospects: Prospects) -> Verdict:
+        """Without a current net nothing can be compared; measure what can be measured."""
+        requests = worth_measuring(machine, prospects, None, terms, self._span)
+        if not requests:
+            return keep(machine, Reason.CURRENT_NET_UNKNOWN)
+        reason = self._unmeasured(machine, machine.project_id, _CURRENT_NOT_MEASURED)
+        return _verdict(Action.BENCHMARK_REQUIRED, reason, machine, requests=requests)
+
+    def _decide_mining(
+        self, machine: Machine, terms: Terms, prospects: Prospects, best: Offer | None, current_net: float
+    ) -> Verdict:
+        """Negative profit first, then the best project against the running one."""
+        change = None
+        if best is not None and not ties(current_net, best[0]):
+            change = change_to(machine, terms, best, current_net)
+        best_net = current_net if change is None else change.best_net
+        requests = worth_measuring(machine, prospects, best_net, terms, self._span)
+        action, reason = Action.KEEP, Reason.ALREADY_BEST
+        if best_net < 0:
+            action, reason = self._when_negative(terms, prospects)
+        elif change is not None:
+            obstacle = first_not_cleared(switch_hurdles(self._policy, terms, machine, change, self._now))
+            if obstacle is None:
+                return Verdict(
+                    action=Action.SWITCH,
+                    reason=Reason.BETTER_NET,
+                    from_project=machine.project_id,
+                    to_project=change.project_id,
+                    run_config_id=terms.run_configs[change.project_id],
+                    current_net=current_net,
+                    best_net=best_net,
+                    benchmark_requests=requests,
+                )
+            reason = obstacle.reason
+        elif best is None and (others := [project for project in requests if project != machine.project_id]):
+            action = Action.BENCHMARK_REQUIRED
+            reason = self._unmeasured(machine, others[0], _CANDIDATE_NOT_MEASURED)
+        return _verdict(action, reason, machine, current_net, best_net, requests)
+
+    def _when_negative(self, terms: Terms, prospects: Prospects) -> tuple[Action, Reason]:
+        """All known projects lose money; a measured one of unknown price might not, and holds the machine."""
+        action = _WHEN_NEGATIVE[self._policy.negative_profit_action]
+        unpriced = prospects.open_bits & prospects.measured_bits & ~terms.priced_bits
+        if unpriced and action is not Action.KEEP:
+            return Action.KEEP, Reason.CANDIDATE_PRICE_UNKNOWN
+        return action, Reason.NEGATIVE_PROFIT
+
+    def _unmeasured(self, machine: Machine, project_id: int, reasons: dict[BenchmarkState, Reason]) -> Reason:
+        return reasons[benchmark_state(benchmark_of(machine, project_id), self._span)]
+
+
+def _why_held(machine: Machine, terms: Terms) -> Reason | None:
+    """Why the machine stays as it is whatever the figures say: not ours to start, or an unknown input."""
+    if machine.status == _MINING:
+        if terms.tariff_problem is None and machine.project_id == NO_PROJECT:
+            return Reason.RUNNING_PROJECT_UNKNOWN
+        return terms.tariff_problem or terms.price_problem(machine.project_id)
+    if machine.status == _UNKNOWN:
+        return Reason.STATUS_UNKNOWN
+    if machine.flags & STOPPED_BY_HUMAN:
+        return Reason.STOPPED_BY_HUMAN
+    if not machine.flags & STOPPED_BY_SCHEDULER:
+        return Reason.NOT_OURS_TO_START
+    return terms.tariff_problem
+
+
+def _verdict(  # noqa: PLR0913, PLR0917 - the columns of a decision
+    action: Action,
+    reason: Reason,
+    machine: Machine,
+    current_net: float | None = None,
+    best_net: float | None = None,
+    requests: tuple[int, ...] = (),
+) -> Verdict:
+    """A verdict that moves the machine to no project."""
+    return Verdict(action, reason, machine.project_id or None, None, None, current_net, best_net, requests)
