@@ -32,7 +32,7 @@ def build(folder: Path, target: Mapping[str, str]) -> Path:
     """Build every function and layer into a folder and return the built template.
 
     Args:
-        folder: where to; what it held before is replaced.
+        folder: a folder of one's own, since the SAM CLI writes beside its build directory too.
         target: the template parameters `PythonRuntime` and `Architecture`.
 
     Raises:
@@ -44,8 +44,9 @@ def build(folder: Path, target: Mapping[str, str]) -> Path:
         "PYTHON": sys.executable,
     }
     template = str(REPOSITORY / "template.yaml")
-    _sam("build", environment, "--template", template, "--build-dir", str(folder), *_overrides(target))
-    return folder / "template.yaml"
+    output = folder / "build"
+    _sam("build", environment, "--template", template, "--build-dir", str(output), *_overrides(target))
+    return output / "template.yaml"
 
 
 def deploy(template: Path, parameters: Mapping[str, str], emulator: Emulator) -> dict[str, str]:

@@ -7,14 +7,15 @@ stops. PostgreSQL refuses to run as root, so root hands it to `nobody`; whatever
 
 from __future__ import annotations
 
-import contextlib
 import importlib.util
 import os
 import pwd
 import secrets
 import shutil
+import signal
 import subprocess
 import tempfile
+import time
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
 UNPRIVILEGED_USER = "nobody"
 START_ATTEMPTS = 3
 START_TIMEOUT_SEC = 60
+STOP_TIMEOUT_SEC = 10
+POLL_SEC = 0.02
 
 # Durability is pointless for data that is deleted on exit; the rest is what the product's databases run with.
 DEFAULT_SETTINGS = {
@@ -51,6 +54,7 @@ class EmbeddedPostgres:
     def __init__(self, *, settings: Mapping[str, str] | None = None) -> None:
         self._settings = DEFAULT_SETTINGS | dict(settings or {})
         self._run_dir: Path | None = None
+        self._server: subprocess.Popen[bytes] | None = None
         self._bin_dir = _installed_binaries()
         self.address = DatabaseAddress(
             host="127.0.0.1",
@@ -90,12 +94,13 @@ class EmbeddedPostgres:
 
     def stop(self) -> None:
         """Stop the server and delete its data; harmless when it never started."""
-        if self._run_dir is None:
-            return
-        with contextlib.suppress(RuntimeError):  # a server that is already gone needs no stopping
-            self._run("pg_ctl", "-D", str(self._data_dir), "-m", "immediate", "-w", "stop")
-        shutil.rmtree(self._run_dir, ignore_errors=True)
-        self._run_dir = None
+        if self._server:
+            self._server.send_signal(signal.SIGQUIT)  # no orderly shutdown for data that is deleted next
+            self._server.wait(STOP_TIMEOUT_SEC)
+            self._server = None
+        if self._run_dir:
+            shutil.rmtree(self._run_dir, ignore_errors=True)
+            self._run_dir = None
 
     @property
     def log(self) -> str:
@@ -119,36 +124,51 @@ class EmbeddedPostgres:
         if _is_root():
             shutil.chown(self._base, UNPRIVILEGED_USER)
             shutil.chown(password_file, UNPRIVILEGED_USER)
-        self._run(
-            "initdb", "-D", str(self._data_dir), "--username", self.address.user, "--auth", "scram-sha-256",
-            "--pwfile", str(password_file), "--encoding", "UTF8", "--locale", "C.UTF-8", "--no-sync",
+        initdb = subprocess.run(
+            [
+                str(self._bin_dir / "initdb"), "-D", str(self._data_dir), "--username", self.address.user,
+                "--auth", "scram-sha-256", "--pwfile", str(password_file), "--encoding", "UTF8",
+                "--locale", "C.UTF-8", "--no-sync",
+            ],
+            stdout=subprocess.PIPE,
+            text=True,
+            timeout=START_TIMEOUT_SEC,
+            check=False,
+            **self._process_options(),
         )  # fmt: skip
+        if initdb.returncode:
+            raise RuntimeError(f"initdb failed ({initdb.returncode}):\n{initdb.stdout}")
         password_file.unlink()
 
     def _launch(self) -> None:
         options = {"listen_addresses": self.address.host, "port": str(self.address.port)}
         options |= {"unix_socket_directories": ""} | self._settings
-        arguments = " ".join(f"-c {name}='{value}'" for name, value in options.items())
-        log = str(self._base / "log")
-        self._run("pg_ctl", "-D", str(self._data_dir), "-w", "-l", log, "-o", arguments, "start")
-
-    def _run(self, program: str, *arguments: str) -> None:
-        # The server inherits stdout and would keep a pipe open for ever: hence a file.
-        with tempfile.TemporaryFile("w+") as output:
-            result = subprocess.run(
-                [str(self._bin_dir / program), *arguments],
-                cwd=self._base,
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=subprocess.STDOUT,
-                timeout=START_TIMEOUT_SEC,
-                check=False,
-                start_new_session=True,  # Ctrl-C stops the stack in order, not the database first
-                **_unprivileged(),
+        arguments = [argument for name, value in options.items() for argument in ("-c", f"{name}={value}")]
+        with (self._base / "log").open("wb") as log:
+            self._server = subprocess.Popen(
+                [str(self._bin_dir / "postgres"), "-D", str(self._data_dir), *arguments],
+                stdout=log,
+                **self._process_options(),
             )
-            if result.returncode:
-                output.seek(0)
-                raise RuntimeError(f"{program} failed ({result.returncode}):\n{output.read()}\n{self.log}")
+        status = self._data_dir / "postmaster.pid"
+        deadline = time.monotonic() + START_TIMEOUT_SEC
+        while self._server.poll() is None and time.monotonic() < deadline:
+            if status.exists() and status.read_text().rstrip().endswith("ready"):
+                return
+            time.sleep(POLL_SEC)
+        raise RuntimeError(f"PostgreSQL did not start on port {self.address.port}:\n{self.log}")
+
+    def _process_options(self) -> dict[str, Any]:
+        options: dict[str, Any] = {
+            "cwd": self._base,
+            "stdin": subprocess.DEVNULL,
+            "stderr": subprocess.STDOUT,
+            "start_new_session": True,  # Ctrl-C stops the stack in order, not the database first
+        }
+        if _is_root():
+            account = pwd.getpwnam(UNPRIVILEGED_USER)
+            options |= {"user": account.pw_uid, "group": account.pw_gid, "extra_groups": []}
+        return options
 
 
 def _installed_binaries() -> Path:
@@ -161,13 +181,6 @@ def _installed_binaries() -> Path:
 
 def _is_root() -> bool:
     return os.geteuid() == 0
-
-
-def _unprivileged() -> dict[str, Any]:
-    if not _is_root():
-        return {}
-    account = pwd.getpwnam(UNPRIVILEGED_USER)
-    return {"user": account.pw_uid, "group": account.pw_gid, "extra_groups": []}
 
 
 def _reachable_by_others(path: Path) -> bool:
