@@ -1,7 +1,8 @@
 """The device-control service over HTTP, by the contract in docs/contracts/device_control.openapi.yaml.
 
-A command is sent by one POST over a connection of its own and never again: not by this adapter, not by the
-HTTP library and not by a redirect. Whatever goes wrong outside comes back as a value, never as an exception.
+A command is sent by one POST and never again: not by this adapter, not by the HTTP library and not by a
+redirect. Whatever goes wrong outside comes back as a value, never as an exception. Every exchange has a
+connection of its own, since on a kept one that the service is just closing a command would look dropped.
 """
 
 import json
@@ -12,6 +13,7 @@ from typing import Any
 from urllib.parse import quote
 
 import requests
+from urllib3.exceptions import HTTPError, ReadTimeoutError
 
 from blsflow.domain.execution import (
     Accepted,
@@ -32,6 +34,7 @@ from blsflow.domain.execution import (
 )
 
 _MAX_ANSWER_BYTES = 8 * 1024 * 1024
+_CHUNK_BYTES = 64 * 1024
 _MAX_JOB_ID_CHARS = 200
 _MAX_REASON_CHARS = 500
 # Client errors that do not say that nothing happened: a proxy gave up waiting, or the key is in use.
@@ -46,19 +49,20 @@ class _UnreadableError(Exception):
 
 
 class HttpDeviceControl:
-    """Sends batches and reads jobs back.
+    """Sends batches and reads jobs back; safe to use from many threads.
 
-    `timeout_sec` bounds connecting, each wait for bytes, and reading the whole answer.
+    `timeout_sec` bounds connecting, waiting for the answer to begin, and then reading it.
     """
 
     def __init__(self, base_url: str, token: str, timeout_sec: float) -> None:
         self._base_url = base_url.rstrip("/")
         self._timeout_sec = timeout_sec
-        self._session = requests.Session()
-        # The environment's proxies and .netrc must neither redirect commands nor replace the token.
-        self._session.trust_env = False
-        self._session.headers["Authorization"] = f"Bearer {token}"
-        self._session.headers["Accept"] = "application/json, application/problem+json"
+        self._headers = {
+            "Authorization": f"Bearer {token}",
+            "Accept": "application/json, application/problem+json",
+            # Answers are small, and a compressed one has no bounded size.
+            "Accept-Encoding": "identity",
+        }
 
     def submit(self, command: BatchCommand) -> SubmitOutcome:
         """Send the command once.
@@ -70,8 +74,6 @@ class HttpDeviceControl:
             "Idempotency-Key": command.key,
             "X-Caller": command.caller,
             "X-Expires-At": command.expires_at.isoformat(),
-            # A kept connection that the service is just closing would look like a dropped command.
-            "Connection": "close",
         }
         body = {
             "kind": command.kind.value,
@@ -122,29 +124,36 @@ class HttpDeviceControl:
         self, method: str, path: str, headers: Mapping[str, str], body: Mapping[str, Any] | None
     ) -> tuple[int, bytes]:
         """One request, one answer of bounded size and time; any fault becomes `_UnreadableError`."""
-        deadline = time.monotonic() + self._timeout_sec
         try:
-            with self._session.request(
-                method,
-                self._base_url + path,
-                headers=headers,
-                json=body,
-                timeout=self._timeout_sec,
-                allow_redirects=False,
-                stream=True,
-            ) as response:
-                answer = bytearray()
-                for chunk in response.iter_content(64 * 1024):
-                    answer += chunk
-                    if len(answer) > _MAX_ANSWER_BYTES:
-                        raise _UnreadableError("the answer is too large")
-                    if time.monotonic() > deadline:
-                        raise _UnreadableError("time-out while reading the answer")
-                return response.status_code, bytes(answer)
-        except requests.Timeout as fault:
+            with requests.Session() as session:
+                # The environment's proxies and .netrc must neither redirect commands nor replace the token.
+                session.trust_env = False
+                response = session.request(
+                    method,
+                    self._base_url + path,
+                    headers={**self._headers, **headers},
+                    json=body,
+                    timeout=self._timeout_sec,
+                    allow_redirects=False,
+                    stream=True,
+                )
+                return response.status_code, self._read(response)
+        except (requests.Timeout, ReadTimeoutError) as fault:
             raise _UnreadableError("time-out") from fault
-        except (requests.RequestException, ValueError, OSError) as fault:
+        except (requests.RequestException, HTTPError, ValueError, OSError) as fault:
             raise _UnreadableError(f"connection: {type(fault).__name__}") from fault
+
+    def _read(self, response: requests.Response) -> bytes:
+        deadline = time.monotonic() + self._timeout_sec
+        answer = bytearray()
+        # read1 returns with what is there, so that a dripping answer meets the deadline.
+        while chunk := response.raw.read1(_CHUNK_BYTES, decode_content=True):
+            answer += chunk
+            if len(answer) > _MAX_ANSWER_BYTES:
+                raise _UnreadableError("the answer is too large")
+            if time.monotonic() > deadline:
+                raise _UnreadableError("time-out while reading the answer")
+        return bytes(answer)
 
 
 def _object(answer: bytes) -> dict[str, Any]:

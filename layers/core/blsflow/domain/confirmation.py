@@ -1,9 +1,9 @@
 """Whether a machine does what it was told, judged by what it is measured to do (R5.6). Pure.
 
-A success flag of the service and a status word of the firmware are claims: firmwares keep saying "mining" after
-a stop, and say yes to commands that they ignore. So only project, hashrate and power count, and only readings
-taken after the command was sent. An absent, stale or impossible reading is waited out: it never confirms and
-never contradicts.
+A success flag of the service and a status word of the firmware are claims: firmwares keep saying "mining"
+after a stop, and say yes to commands that they ignore. So only project, hashrate and power count, and only
+readings taken after the command was sent. An absent, stale or impossible reading is waited out: it never
+confirms and never contradicts.
 """
 
 from __future__ import annotations
@@ -88,7 +88,8 @@ def confirm(  # noqa: PLR0913 - every reading and every clock is an argument
 
     A switch or start is confirmed by hashing on the target project while drawing at least 10 W; a stop by a
     hashrate of 0 and a draw below 30 % of the nameplate (100 W if that is unknown); a power-off by a draw
-    below 20 W. Readings count if taken after `not_before`, at most `report_max_age_sec` ago and at most 30 s ahead.
+    below 20 W. Readings count if taken after `not_before`, at most `report_max_age_sec` ago and at most 30 s
+    ahead.
     """
     if observed is None:
         return Waiting(reason="no_report")
