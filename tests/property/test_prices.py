@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from blsflow.domain.prices import PriceLevel, RawPrice, judge_price, observe, to_cny
+from blsflow.domain.price_level import PriceLevel, observe
+from blsflow.domain.prices import RawPrice, judge_price, to_cny
 from blsflow.domain.reading import Known, Stale
 from blsflow.domain.units import HashFamily
 

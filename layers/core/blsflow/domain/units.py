@@ -33,6 +33,15 @@ class HashFamily(StrEnum):
     GRAPH = "g"
 
 
+# By the start of the algorithm's name without punctuation; all other algorithms count hashes.
+_FAMILIES = {
+    "equihash": HashFamily.SOLUTION,
+    "zhash": HashFamily.SOLUTION,
+    "beamhash": HashFamily.SOLUTION,
+    "cuck": HashFamily.GRAPH,  # Cuckoo Cycle and its kin: Cuckaroo, Cuckatoo, Cuckarood ...
+}
+
+
 class UnitMismatch(InvalidDocument):
     """The unit is known but counts something else than was expected."""
 
@@ -44,6 +53,12 @@ class HashrateUnit(NamedTuple):
 
     family: HashFamily
     scale: float
+
+
+def family_of(algorithm: str) -> HashFamily:
+    """Return what hashrates of this algorithm count, for sources that name the algorithm but not the unit."""
+    name = "".join(character for character in algorithm.casefold() if character.isalnum())
+    return next((family for start, family in _FAMILIES.items() if name.startswith(start)), HashFamily.HASH)
 
 
 def hashrate_unit(unit: object, *, expected_family: HashFamily, field: str = "unit") -> HashrateUnit:

@@ -1,0 +1,238 @@
+"""One JSON request to an outside service, under the rules that hold for all of them.
+
+Each request has a connection of its own and is sent once: a kept connection that the other side is just
+closing would look like a request that was lost on the way. The environment's proxies and .netrc play no part.
+No redirect is followed, so neither a key nor a command reaches another host than the configured one. The
+answer is bounded in time and size, must say that it is JSON, and must be JSON.
+"""
+
+from __future__ import annotations
+
+import json
+import socket
+import threading
+import time
+from dataclasses import dataclass
+from enum import StrEnum
+from http import HTTPStatus
+from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
+from typing import TYPE_CHECKING, NoReturn, Self
+from urllib.parse import urlencode, urlsplit
+
+from blsflow.domain.errors import BlsflowError, InvalidDocument
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+MAX_ANSWER_BYTES = 4 * 1024 * 1024
+
+_CHUNK_BYTES = 64 * 1024
+_SUCCESS = range(200, 300)
+_REDIRECT = range(300, 400)
+
+
+class HttpFault(StrEnum):
+    """Why a request brought no answer that could be read."""
+
+    TIMEOUT = "timeout"
+    CONNECTION = "connection"
+    REDIRECTED = "redirected"
+    TOO_LARGE = "too_large"
+    NOT_JSON = "not_json"
+
+
+class HttpFailure(BlsflowError):
+    """No readable answer. `sent` is False only if surely nothing of the request reached the service."""
+
+    def __init__(self, fault: HttpFault, detail: str, *, sent: bool = True) -> None:
+        super().__init__(f"{fault}: {detail}")
+        self.fault = fault
+        self.detail = detail
+        self.sent = sent
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class HttpAnswer:
+    """What the service answered, whatever its status.
+
+    Names of `headers` are in lower case. `body` is the decoded JSON; it is None if the answer has no content,
+    and if an answer other than 2xx carries something else than JSON (a proxy's page).
+    """
+
+    status: int
+    headers: Mapping[str, str]
+    body: object
+
+
+class JsonHttp:
+    """Sends JSON requests to one service.
+
+    `timeout_sec` bounds the exchange as a whole, however slowly bytes trickle; only connecting to a host of
+    several addresses may take that long for each. With `admit_nan`, the NaN and Infinity that some services
+    write into their JSON are decoded to floats for the caller to judge; otherwise such an answer is no JSON.
+    """
+
+    def __init__(
+        self,
+        base_url: str,
+        *,
+        timeout_sec: float,
+        headers: Mapping[str, str] | None = None,
+        max_bytes: int = MAX_ANSWER_BYTES,
+        admit_nan: bool = False,
+    ) -> None:
+        parts = urlsplit(base_url)
+        if parts.scheme not in {"http", "https"} or not parts.hostname:
+            raise InvalidDocument(field="base_url", value=base_url, cause="is not an http or https address")
+        self._connection_type = HTTPSConnection if parts.scheme == "https" else HTTPConnection
+        self._host, self._port = parts.hostname, parts.port
+        self._base_path = parts.path.rstrip("/")
+        self._timeout_sec = timeout_sec
+        self._headers = {
+            "Accept": "application/json, application/problem+json",
+            "Accept-Encoding": "identity",  # a compressed answer has a size that is only known once unpacked
+            "User-Agent": "blsflow-scheduler",
+            "Connection": "close",
+            **(headers or {}),
+        }
+        self._max_bytes = max_bytes
+        self._admit_nan = admit_nan
+
+    def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Mapping[str, str] | None = None,
+        body: object = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> HttpAnswer:
+        """Send one request, with `body` as JSON unless it is None, and return its answer.
+
+        Raises:
+            HttpFailure: there is no answer, or none that may be used.
+        """
+        target = self._base_path + path + (f"?{urlencode(query)}" if query else "")
+        content = None if body is None else json.dumps(body, allow_nan=False).encode()
+        sent_headers = {**self._headers, **(headers or {})}
+        if content is not None:
+            sent_headers["Content-Type"] = "application/json"
+        connection = self._connection_type(self._host, self._port, timeout=self._timeout_sec)
+        deadline = time.monotonic() + self._timeout_sec
+        try:
+            _connect(connection)
+            with _Deadline(connection.sock, deadline) as limit:
+                try:
+                    connection.request(method, target, body=content, headers=sent_headers)
+                    response = connection.getresponse()
+                    raw = self._read(response)
+                except (OSError, HTTPException) as error:
+                    if limit.passed or isinstance(error, TimeoutError):
+                        raise HttpFailure(HttpFault.TIMEOUT, f"no answer in {self._timeout_sec} s") from error
+                    raise HttpFailure(HttpFault.CONNECTION, f"dropped: {type(error).__name__}") from error
+            if limit.passed:
+                raise HttpFailure(HttpFault.TIMEOUT, f"no whole answer in {self._timeout_sec} s")
+            return self._answer(response, raw)
+        finally:
+            connection.close()
+
+    def _read(self, response: HTTPResponse) -> bytes:
+        raw = bytearray()
+        while chunk := response.read(_CHUNK_BYTES):
+            raw += chunk
+            if len(raw) > self._max_bytes:
+                raise HttpFailure(HttpFault.TOO_LARGE, f"the answer exceeds {self._max_bytes} bytes")
+        return bytes(raw)
+
+    def _answer(self, response: HTTPResponse, raw: bytes) -> HttpAnswer:
+        headers = {name.lower(): value for name, value in response.getheaders()}
+        status = response.status
+        if status in _REDIRECT:
+            host = urlsplit(headers.get("location", "")).hostname or self._host
+            raise HttpFailure(
+                HttpFault.REDIRECTED, f"http {status} to {host}: set the URL to the service itself"
+            )
+        length = headers.get("content-length", "")
+        if length.isdigit() and len(raw) < int(length):
+            raise HttpFailure(HttpFault.CONNECTION, f"cut off after {len(raw)} of {length} bytes")
+        if status == HTTPStatus.NO_CONTENT:
+            return HttpAnswer(status=status, headers=headers, body=None)
+        try:
+            body = self._decode(headers, raw)
+        except HttpFailure:
+            if status in _SUCCESS:
+                raise
+            body = None
+        return HttpAnswer(status=status, headers=headers, body=body)
+
+    def _decode(self, headers: Mapping[str, str], raw: bytes) -> object:
+        content_type = headers.get("content-type", "").split(";")[0].strip().lower()
+        if content_type != "application/json" and not content_type.endswith("+json"):
+            raise HttpFailure(HttpFault.NOT_JSON, f"content type {content_type or 'missing'!r}")
+        if headers.get("content-encoding", "identity").lower() != "identity":
+            raise HttpFailure(HttpFault.NOT_JSON, f"content encoding {headers['content-encoding']!r}")
+        try:
+            return decode_json(raw, admit_nan=self._admit_nan)
+        except ValueError as error:
+            raise HttpFailure(HttpFault.NOT_JSON, str(error)) from error
+
+
+def decode_json(raw: bytes, *, admit_nan: bool = False) -> object:
+    """Decode UTF-8 JSON; a name given twice in one object, whose value would be a guess, is refused.
+
+    Raises:
+        ValueError: the bytes are no such JSON.
+    """
+    try:
+        return json.loads(
+            raw.decode("utf-8"),
+            object_pairs_hook=_unique,
+            parse_constant=float if admit_nan else _no_constant,
+        )
+    except RecursionError as error:
+        raise ValueError("nested too deeply") from error
+
+
+class _Deadline:
+    """Breaks a connection off when its time is up; a socket's own time-out starts anew with every byte."""
+
+    def __init__(self, sock: socket.socket, deadline: float) -> None:
+        self._sock = sock
+        self.passed = False
+        self._timer = threading.Timer(max(0.0, deadline - time.monotonic()), self._break_off)
+        self._timer.daemon = True
+
+    def __enter__(self) -> Self:
+        self._timer.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._timer.cancel()
+
+    def _break_off(self) -> None:
+        self.passed = True
+        try:
+            # Not SSLSocket's own shutdown: it would drop the TLS state under the reader.
+            socket.socket.shutdown(self._sock, socket.SHUT_RDWR)
+        except OSError:
+            return  # closed already
+
+
+def _connect(connection: HTTPConnection) -> None:
+    try:
+        connection.connect()
+    except TimeoutError as error:
+        raise HttpFailure(HttpFault.TIMEOUT, "no connection in time", sent=False) from error
+    except OSError as error:
+        raise HttpFailure(HttpFault.CONNECTION, f"no connection: {error}", sent=False) from error
+
+
+def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    decoded = dict(pairs)
+    if len(decoded) != len(pairs):
+        raise ValueError("a name occurs twice in one object")
+    return decoded
+
+
+def _no_constant(constant: str) -> NoReturn:
+    raise ValueError(f"{constant} is not JSON")
