@@ -1,40 +1,35 @@
 """The device-control service over HTTP, by the contract in docs/contracts/device_control.openapi.yaml.
 
-A command is sent by one POST and never again: not by this adapter, not by the HTTP library and not by a
-redirect. Whatever goes wrong outside comes back as a value, never as an exception. Every exchange has a
-connection of its own, since on a kept one that the service is just closing a command would look dropped.
+A command is sent by one POST and never again, and whatever goes wrong outside comes back as a value, never as
+an exception.
 """
 
-import json
-import time
-from collections.abc import Mapping
+from __future__ import annotations
+
 from http import HTTPStatus
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-import requests
-from urllib3.exceptions import HTTPError, ReadTimeoutError
-
+from blsflow.adapters.http import HttpFailure, JsonHttp
 from blsflow.domain.execution import (
     Accepted,
     Ambiguous,
-    BatchCommand,
     Busy,
     JobForbidden,
     JobFound,
     JobNotFound,
-    JobReport,
     JobState,
     JobUnreadable,
     MachineResult,
     MachineResultState,
     Refusal,
     Rejected,
-    SubmitOutcome,
 )
 
-_MAX_ANSWER_BYTES = 8 * 1024 * 1024
-_CHUNK_BYTES = 64 * 1024
+if TYPE_CHECKING:
+    from blsflow.adapters.http import HttpAnswer
+    from blsflow.domain.execution import BatchCommand, JobReport, SubmitOutcome
+
 _MAX_JOB_ID_CHARS = 200
 _MAX_REASON_CHARS = 500
 # Client errors that do not say that nothing happened: a proxy gave up waiting, or the key is in use.
@@ -44,25 +39,15 @@ _SUCCESS = range(200, 300)
 _CLIENT_ERROR = range(400, 500)
 
 
-class _UnreadableError(Exception):
-    """An answer that is missing or outside the contract; the message is the cause."""
+class _OutsideContractError(Exception):
+    """An answer that the contract does not know; the message says what is wrong with it."""
 
 
 class HttpDeviceControl:
-    """Sends batches and reads jobs back; safe to use from many threads.
-
-    `timeout_sec` bounds connecting, waiting for the answer to begin, and then reading it.
-    """
+    """Sends batches and reads jobs back; safe to use from many threads. `timeout_sec` is as in `JsonHttp`."""
 
     def __init__(self, base_url: str, token: str, timeout_sec: float) -> None:
-        self._base_url = base_url.rstrip("/")
-        self._timeout_sec = timeout_sec
-        self._headers = {
-            "Authorization": f"Bearer {token}",
-            "Accept": "application/json, application/problem+json",
-            # Answers are small, and a compressed one has no bounded size.
-            "Accept-Encoding": "identity",
-        }
+        self._http = JsonHttp(base_url, timeout_sec=timeout_sec, headers={"Authorization": f"Bearer {token}"})
 
     def submit(self, command: BatchCommand) -> SubmitOutcome:
         """Send the command once.
@@ -85,16 +70,15 @@ class HttpDeviceControl:
             ],
         }
         try:
-            status, answer = self._exchange("POST", "/v1/batches", headers, body)
-            if status in _BUSY:
-                return Busy(reason=_problem(status, answer)[0])
-            if status in _CLIENT_ERROR and status not in _AMBIGUOUS_CLIENT_ERRORS:
-                reason, detail = _problem(status, answer)
-                return Rejected(reason=reason, detail=detail)
-            if status not in _SUCCESS:
-                return Ambiguous(cause=f"http {status}: {_problem(status, answer)[0]}")
+            answer = self._http.request("POST", "/v1/batches", body=body, headers=headers)
+            if answer.status in _BUSY:
+                return Busy(reason=_code(answer))
+            if answer.status in _CLIENT_ERROR and answer.status not in _AMBIGUOUS_CLIENT_ERRORS:
+                return Rejected(reason=_code(answer), detail=_detail(answer))
+            if answer.status not in _SUCCESS:
+                return Ambiguous(cause=f"http {answer.status}: {_code(answer)}")
             return _accepted(_object(answer), {target.machine_id for target in command.targets})
-        except _UnreadableError as fault:
+        except (HttpFailure, _OutsideContractError) as fault:
             return Ambiguous(cause=str(fault))
 
     def read_back(self, *, caller: str, key: str, job_id: str | None) -> JobReport:
@@ -106,77 +90,36 @@ class HttpDeviceControl:
             f"/v1/batches/{quote(key, safe='')}" if job_id is None else f"/v1/jobs/{quote(job_id, safe='')}"
         )
         try:
-            status, answer = self._exchange("GET", path, {"X-Caller": caller}, None)
-            if status in (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN):
+            answer = self._http.request("GET", path, headers={"X-Caller": caller})
+            if answer.status in {HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN}:
                 return JobForbidden()
-            if status == HTTPStatus.NOT_FOUND and _problem(status, answer)[0] == "job_not_found":
+            if answer.status == HTTPStatus.NOT_FOUND and _code(answer) == "job_not_found":
                 return JobNotFound()
-            if status != HTTPStatus.OK:
-                return JobUnreadable(cause=f"http {status}: {_problem(status, answer)[0]}")
+            if answer.status != HTTPStatus.OK:
+                return JobUnreadable(cause=f"http {answer.status}: {_code(answer)}")
             found = _job(_object(answer))
-        except _UnreadableError as fault:
+        except (HttpFailure, _OutsideContractError) as fault:
             return JobUnreadable(cause=str(fault))
         if job_id is not None and found.job_id != job_id:
             return JobUnreadable(cause="the answer is about another job")
         return found
 
-    def _exchange(
-        self, method: str, path: str, headers: Mapping[str, str], body: Mapping[str, Any] | None
-    ) -> tuple[int, bytes]:
-        """One request, one answer of bounded size and time; any fault becomes `_UnreadableError`."""
-        try:
-            with requests.Session() as session:
-                # The environment's proxies and .netrc must neither redirect commands nor replace the token.
-                session.trust_env = False
-                response = session.request(
-                    method,
-                    self._base_url + path,
-                    headers={**self._headers, **headers},
-                    json=body,
-                    timeout=self._timeout_sec,
-                    allow_redirects=False,
-                    stream=True,
-                )
-                return response.status_code, self._read(response)
-        except (requests.Timeout, ReadTimeoutError) as fault:
-            raise _UnreadableError("time-out") from fault
-        except (requests.RequestException, HTTPError, ValueError, OSError) as fault:
-            raise _UnreadableError(f"connection: {type(fault).__name__}") from fault
 
-    def _read(self, response: requests.Response) -> bytes:
-        deadline = time.monotonic() + self._timeout_sec
-        answer = bytearray()
-        # read1 returns with what is there, so that a dripping answer meets the deadline.
-        while chunk := response.raw.read1(_CHUNK_BYTES, decode_content=True):
-            answer += chunk
-            if len(answer) > _MAX_ANSWER_BYTES:
-                raise _UnreadableError("the answer is too large")
-            if time.monotonic() > deadline:
-                raise _UnreadableError("time-out while reading the answer")
-        return bytes(answer)
+def _object(answer: HttpAnswer) -> dict[str, Any]:
+    if not isinstance(answer.body, dict):
+        raise _OutsideContractError("the answer is not a JSON object")
+    return answer.body
 
 
-def _object(answer: bytes) -> dict[str, Any]:
-    try:
-        document = json.loads(answer)
-    except ValueError as fault:
-        raise _UnreadableError("the answer is not JSON") from fault
-    if not isinstance(document, dict):
-        raise _UnreadableError("the answer is not a JSON object")
-    return document
+def _code(answer: HttpAnswer) -> str:
+    """Return the stable code of an RFC 9457 problem, or one made from the status."""
+    code = answer.body.get("code") if isinstance(answer.body, dict) else None
+    return code[:_MAX_REASON_CHARS] if isinstance(code, str) and code else f"http_{answer.status}"
 
 
-def _problem(status: int, answer: bytes) -> tuple[str, str]:
-    """The stable code and the words of an RFC 9457 problem, or stand-ins made from the status."""
-    try:
-        document = _object(answer)
-    except _UnreadableError:
-        document = {}
-    code, detail = document.get("code"), document.get("detail")
-    return (
-        code[:_MAX_REASON_CHARS] if isinstance(code, str) and code else f"http_{status}",
-        detail[:_MAX_REASON_CHARS] if isinstance(detail, str) else "",
-    )
+def _detail(answer: HttpAnswer) -> str:
+    detail = answer.body.get("detail") if isinstance(answer.body, dict) else None
+    return detail[:_MAX_REASON_CHARS] if isinstance(detail, str) else ""
 
 
 def _accepted(document: dict[str, Any], asked: set[int]) -> Accepted:
@@ -185,7 +128,7 @@ def _accepted(document: dict[str, Any], asked: set[int]) -> Accepted:
         for row in _rows(document, "refused")
     )
     if not {refusal.machine_id for refusal in refused} <= asked:
-        raise _UnreadableError("the answer refuses a machine that was not asked for")
+        raise _OutsideContractError("the answer refuses a machine that was not asked for")
     return Accepted(job_id=_job_id(document), refused=refused)
 
 
@@ -204,27 +147,27 @@ def _job(document: dict[str, Any]) -> JobFound:
             ),
         )
     except ValueError as fault:
-        raise _UnreadableError(f"the answer has an unknown state: {fault}") from fault
+        raise _OutsideContractError(f"the answer has an unknown state: {fault}") from fault
 
 
 def _job_id(document: dict[str, Any]) -> str:
     job_id = document.get("job_id")
     if not isinstance(job_id, str) or not 0 < len(job_id) <= _MAX_JOB_ID_CHARS:
-        raise _UnreadableError("the answer names no job")
+        raise _OutsideContractError("the answer names no job")
     return job_id
 
 
 def _rows(document: dict[str, Any], name: str) -> list[dict[str, Any]]:
     rows = document.get(name)
     if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
-        raise _UnreadableError(f"the answer has no list {name!r}")
+        raise _OutsideContractError(f"the answer has no list {name!r}")
     return rows
 
 
 def _machine_id(row: dict[str, Any]) -> int:
     machine_id = row.get("machine_id")
     if type(machine_id) is not int:
-        raise _UnreadableError("the answer has a row without a machine id")
+        raise _OutsideContractError("the answer has a row without a machine id")
     return machine_id
 
 
