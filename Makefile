@@ -87,8 +87,8 @@ demo: setup tools ## the whole product on this machine, until interrupted; ONCE=
 validate: tools ## validate and lint the template
 	$(SAM) validate --lint
 
-build: tools ## build for AWS (arm64, the template's own Python)
-	$(SAM) build
+build: tools ## build for AWS (arm64, the template's own Python); compiles if that Python is on the path
+	PYTHON=$(abspath $(BIN)/python) $(SAM) build
 
 clean: ## remove the environments and everything built
 	rm -rf $(VENV) $(TOOLS) .aws-sam build
