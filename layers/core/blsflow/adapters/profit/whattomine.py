@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 _SECONDS_PER_DAY = 86_400
 _LISTS = ("/asic.json", "/coins.json")
-# Rows that stand for a market, not a coin: block figures are placeholders and the price is per an unsaid unit.
+# Rows of a market, not a coin: the block figures are placeholders and the price is per an unsaid unit.
 _NO_COIN = "NICEHASH"
 _BITCOIN = "BTC"
 # Large, because the API rounds revenue to cents; revenue is linear in it.
@@ -67,7 +67,7 @@ class _Calculated(FeedModel):
 
 
 class WhatToMineFeed:
-    """Asks ``GET {base_url}/asic.json`` and ``/coins.json``; the first has Bitcoin's price.
+    """Asks ``GET {base_url}/asic.json`` and ``/coins.json``; the former has Bitcoin's price.
 
     Revenue per H/s and day = 86400 / block_time x block_reward / nethash x exchange_rate: blocks a day times
     coins a block times one H/s's share of the network, which reproduces the lists' own btc_revenue. The
