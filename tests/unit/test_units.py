@@ -7,6 +7,7 @@ from blsflow.domain.units import (
     HashFamily,
     UnitMismatch,
     energy_kwh,
+    family_of,
     hashrate_unit,
     parse_hashrate,
     parse_power,
@@ -145,3 +146,23 @@ def test_a_hashing_machine_draws_at_least_ten_watts(
 def test_energy_is_power_times_hours() -> None:
     """R2.2 (U03): 480 W for 300 minutes is 2.4 kWh, not the 0.077 of a day's figure added as hours."""
     assert energy_kwh(480.0, 300 / 60) == pytest.approx(2.4)
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "family"),
+    [
+        ("SHA-256", HASH),
+        ("Scrypt", HASH),
+        ("KHeavyHash", HASH),
+        ("Equihash", HashFamily.SOLUTION),
+        ("Equihash(144,5)", HashFamily.SOLUTION),
+        ("ZHash", HashFamily.SOLUTION),
+        ("BeamHashIII", HashFamily.SOLUTION),
+        ("Cuckatoo32", HashFamily.GRAPH),
+        ("Cuckoo Cycle", HashFamily.GRAPH),
+        ("Cuckaroo29", HashFamily.GRAPH),
+    ],
+)
+def test_an_algorithm_tells_what_its_hashrates_count(algorithm: str, family: HashFamily) -> None:
+    """R2.5: where a source names the algorithm only, its family still keeps figures apart."""
+    assert family_of(algorithm) is family

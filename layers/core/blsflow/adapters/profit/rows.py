@@ -11,7 +11,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, PlainValidator, Val
 
 from blsflow.adapters.http import HttpAnswer, HttpFailure, JsonHttp
 from blsflow.domain.errors import InvalidDocument
-from blsflow.domain.prices import FeedFault, FeedUnavailable, RawPrice, RejectedRow
+from blsflow.domain.prices import FeedFault, FeedUnavailable, RawPrice, RejectedRow, resolve_key
 from blsflow.domain.units import parse_number
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ def read_rows(
 ) -> tuple[tuple[RawPrice, ...], tuple[RejectedRow, ...]]:
     """Read each (name, row) by itself into a price, or into a rejection under that name.
 
-    Rows that claim the same key are all rejected, since nothing says which one is right.
+    Rows that claim the same key, whatever its case, are all rejected: nothing says which one is right.
     """
     prices, rejected = [], []
     for name, document in documents:
@@ -105,13 +105,13 @@ def read_rows(
             rejected.append(RejectedRow(key=name, field=field, cause=cause))
         except InvalidDocument as error:
             rejected.append(RejectedRow(key=name, field=error.field, cause=error.cause))
-    claims = Counter(row.key for row in prices)
+    claims = Counter(resolve_key(row.key, {}) for row in prices)
     rejected += [
         RejectedRow(key=key, field="key", cause=f"occurs {count} times")
         for key, count in claims.items()
         if count > 1
     ]
-    return tuple(row for row in prices if claims[row.key] == 1), tuple(rejected)
+    return tuple(row for row in prices if claims[resolve_key(row.key, {})] == 1), tuple(rejected)
 
 
 def row_name(document: object, member: str, position: int) -> str:
