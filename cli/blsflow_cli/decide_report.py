@@ -1,0 +1,224 @@
+"""A tick's decisions with the figures that led to them, as JSON and as tables (R3.2)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from blsflow.domain.explain import Explanation, ProjectFigures, explain
+from blsflow.domain.freeze import Freeze, TickFailure, freeze_for, tick_failure
+from blsflow.domain.reading import Known, Reading, Stale, Unknown
+from blsflow.domain.tariff import TariffPrice
+from blsflow.domain.verdict import MOVES
+from blsflow_cli.output import table
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rich.console import Console
+
+    from blsflow.domain.market import ClusterMarket
+    from blsflow_cli.decide_inputs import DecideInputs
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class DecideReport:
+    """All verdicts of a document, whether the tick would count as failed, and whether it would freeze."""
+
+    inputs: DecideInputs
+    explanations: tuple[Explanation, ...]
+    failure: TickFailure | None
+    freeze: Freeze | None
+
+
+def report_of(inputs: DecideInputs) -> DecideReport:
+    """Decide every machine of the document."""
+    policy, market = inputs.policy, inputs.market
+    explanations = tuple(explain(policy, market, machine) for machine in inputs.machines)
+    return DecideReport(
+        inputs=inputs,
+        explanations=explanations,
+        failure=tick_failure(policy, market),
+        freeze=freeze_for(
+            policy,
+            flagged=inputs.valuation.flagged,
+            worst_jump=inputs.valuation.worst_jump,
+            moves=sum(each.verdict.action in MOVES for each in explanations),
+            machines=len(explanations),
+        ),
+    )
+
+
+def as_json(report: DecideReport) -> dict[str, Any]:
+    """The published shape of the answer; money is CNY per day, times are UTC."""
+    counts = Counter(f"{each.verdict.action}/{each.verdict.reason}" for each in report.explanations)
+    freeze = report.freeze
+    return {
+        "now": report.inputs.market.now.isoformat(),
+        "policy": report.inputs.policy.name,
+        "failure": report.failure,
+        "freeze": freeze and {"cause": freeze.cause, "detail": dict(freeze.detail)},
+        "counts": dict(sorted(counts.items())),
+        "machines": [_machine(each) for each in report.explanations],
+    }
+
+
+def show(report: DecideReport, console: Console) -> None:
+    """Print one line per machine, then the figures of each machine's projects."""
+    verdicts = [(each, each.verdict) for each in report.explanations]
+    console.print(
+        table(
+            f"Decisions of policy {report.inputs.policy.name!r} at {report.inputs.market.now.isoformat()}",
+            ["machine", "action", "reason", "from", "to", "net now (CNY/day)", "best (CNY/day)", "electricity"],
+            (
+                (each.machine.machine_id, verdict.action, verdict.reason, verdict.from_project,
+                 verdict.to_project, verdict.current_net, verdict.best_net, _electricity(each.cluster))
+                for each, verdict in verdicts
+            ),
+        )
+    )  # fmt: skip
+    for reason in dict.fromkeys(verdict.reason for _, verdict in verdicts):
+        console.print(f"  [bold]{reason}[/bold]: {reason.meaning}")
+    console.print()
+    console.print(
+        table(
+            "What each project would bring",
+            ["machine", "project", "", "price", "benchmark",
+             "revenue (CNY/day)", "cost (CNY/day)", "net (CNY/day)"],
+            (row for each in report.explanations for row in _rows(each)),
+        )
+    )  # fmt: skip
+    _show_hurdles(report, console)
+    if report.failure is not None:
+        console.print(f"[red]This tick counts as failed: {report.failure}[/red]")
+    if report.freeze is not None:
+        console.print(
+            f"[red]The policy would freeze: {report.freeze.cause} {dict(report.freeze.detail)}[/red]"
+        )
+
+
+def _show_hurdles(report: DecideReport, console: Console) -> None:
+    rows = [
+        (each.machine.machine_id, hurdle.reason, f"{hurdle.value:.4f}",
+         ("> " if hurdle.strictly else ">= ") + f"{hurdle.limit:.4f}", hurdle.unit, hurdle.cleared)
+        for each in report.explanations
+        for hurdle in each.hurdles
+    ]  # fmt: skip
+    if rows:
+        console.print()
+        columns = ["machine", "hurdle", "is (unit)", "must be (unit)", "unit", "cleared"]
+        console.print(table("What a move has to clear", columns, rows))
+
+
+def _rows(explanation: Explanation) -> Iterator[tuple[object, ...]]:
+    for project in explanation.projects:
+        figures = project.figures
+        yield (
+            explanation.machine.machine_id,
+            project.name,
+            ", ".join(_marks(project)),
+            _state(project.revenue)["state"]
+            if isinstance(project.revenue, Known)
+            else project.revenue.reason,
+            project.benchmark_state if figures is None or figures.source == "benchmark" else figures.source,
+            figures and figures.revenue,
+            figures and figures.cost,
+            figures and figures.net,
+        )
+
+
+def _marks(project: ProjectFigures) -> Iterator[str]:
+    if project.is_running:
+        yield "running"
+    if not project.is_candidate:
+        yield "no candidate"
+    if not project.eligible:
+        yield "not eligible"
+    if project.run_config_id is None:
+        yield "not runnable"
+
+
+def _electricity(cluster: ClusterMarket | None) -> str | None:
+    if cluster is None:
+        return None
+    if isinstance(cluster.tariff, TariffPrice):
+        return f"{cluster.tariff.period} {cluster.tariff.price_cny_per_kwh:g} CNY/kWh"
+    return " ".join((cluster.tariff.kind, *cluster.tariff.names))
+
+
+def _machine(explanation: Explanation) -> dict[str, Any]:
+    verdict = explanation.verdict
+    return {
+        "machine_id": explanation.machine.machine_id,
+        "action": verdict.action,
+        "reason": verdict.reason,
+        "meaning": verdict.reason.meaning,
+        "from_project": verdict.from_project,
+        "to_project": verdict.to_project,
+        "run_config_id": verdict.run_config_id,
+        "current_net_cny_per_day": verdict.current_net,
+        "best_net_cny_per_day": verdict.best_net,
+        "benchmark_requests": list(verdict.benchmark_requests),
+        "electricity": _tariff(explanation.cluster),
+        "window_id": explanation.window and explanation.window.id,
+        "projects": [_project(project) for project in explanation.projects],
+        "hurdles": [
+            {"reason": hurdle.reason, "value": _finite(hurdle.value), "limit": hurdle.limit,
+             "unit": hurdle.unit, "must_exceed": hurdle.strictly, "cleared": hurdle.cleared}
+            for hurdle in explanation.hurdles
+        ],
+        "horizon_sec": explanation.horizon_sec,
+    }  # fmt: skip
+
+
+def _tariff(cluster: ClusterMarket | None) -> dict[str, Any] | None:
+    if cluster is None:
+        return None
+    change = cluster.next_change_at and cluster.next_change_at.isoformat()
+    if isinstance(cluster.tariff, TariffPrice):
+        return {
+            "tariff": cluster.tariff.tariff,
+            "period": cluster.tariff.period,
+            "price_cny_per_kwh": cluster.tariff.price_cny_per_kwh,
+            "next_change_at": change,
+        }
+    return {"problem": cluster.tariff.kind, "names": list(cluster.tariff.names), "next_change_at": change}
+
+
+def _project(project: ProjectFigures) -> dict[str, Any]:
+    figures = project.figures
+    return {
+        "project_id": project.project_id,
+        "name": project.name,
+        "candidate": project.is_candidate,
+        "running": project.is_running,
+        "eligible": project.eligible,
+        "run_config_id": project.run_config_id,
+        "price": _state(project.revenue),
+        "benchmark": project.benchmark_state,
+        "figures": figures
+        and {
+            "source": figures.source,
+            "hashrate_hs": figures.hashrate_hs,
+            "power_w": figures.power_w,
+            "revenue_cny_per_day": figures.revenue,
+            "cost_cny_per_day": figures.cost,
+            "net_cny_per_day": figures.net,
+        },
+    }
+
+
+def _state(revenue: Reading) -> dict[str, Any]:
+    match revenue:
+        case Known(value=value):
+            return {"state": "known", "cny_per_hashrate_day": value}
+        case Stale(reason=reason):
+            return {"state": "stale", "reason": reason}
+        case Unknown(reason=reason):
+            return {"state": "unknown", "reason": reason}
+
+
+def _finite(value: float) -> float | None:
+    """JSON has no NaN: an unknown figure is null."""
+    return value if value == value else None  # noqa: PLR0124 - NaN is what differs from itself

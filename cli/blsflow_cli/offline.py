@@ -1,0 +1,100 @@
+"""Commands that need neither a database nor any service: a document in, an answer out (R3.4)."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path  # noqa: TC003 - typer reads the annotations
+from typing import Annotated
+
+import typer
+
+from blsflow_cli import decide_report, tariff_check
+from blsflow_cli.decide_document import DecideDocument
+from blsflow_cli.decide_inputs import inputs_of
+from blsflow_cli.documents import json_schema, read
+from blsflow_cli.output import ExitCode, console, print_json
+from blsflow_cli.schemas import SCHEMAS, SchemaName
+from blsflow_cli.tariff_document import TariffsDocument, tariffs_of
+
+JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of tables.")]
+tariff_app = typer.Typer(help="Electricity tariffs.", no_args_is_help=True)
+
+
+def decide(
+    file: Annotated[Path, typer.Argument(help="The decide document, or - for standard input.")],
+    *,
+    as_json: JsonOption = False,
+) -> None:
+    """Decide every machine of a document and print why.
+
+    Needs no database: policy, machines, benchmarks, tariffs, prices and the time are all in the document.
+    Exit code 1: its inputs would make a tick fail, or freeze the policy.
+
+    For example:
+
+        blsflow decide examples/decide_worked_case.json
+
+        blsflow decide --json - < tick.json | jq .counts
+    """
+    document: DecideDocument = read(file, DecideDocument)
+    report = decide_report.report_of(inputs_of(document))
+    if as_json:
+        print_json(decide_report.as_json(report))
+    else:
+        decide_report.show(report, console())
+    if report.failure is not None or report.freeze is not None:
+        raise typer.Exit(ExitCode.FINDING)
+
+
+@tariff_app.command("check")
+def tariff_check_command(
+    file: Annotated[
+        Path, typer.Argument(help="A tariff document or a list of them, or - for standard input.")
+    ],
+    year: Annotated[
+        int | None, typer.Option(min=1970, max=2999, help="The year to look at; else this one.")
+    ] = None,
+    at: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Price this instant, too. Without an offset it is local. May be given more than once."
+        ),
+    ] = None,
+    *,
+    as_json: JsonOption = False,
+) -> None:
+    """Validate a tariff, show its gaps and overlaps over a year with both DST days, and price instants.
+
+    Exit code 1: some part of the year, or an instant asked for, has no known price.
+
+    For example:
+
+        blsflow tariff check tariff.json --year 2025
+
+        blsflow tariff check tariff.json --at 2025-08-01T11:00 --at 2025-08-01T03:00Z
+    """
+    tariffs = tariffs_of(read(file, TariffsDocument))
+    found = tariff_check.check(tariffs, year or datetime.now(UTC).year, at or [])
+    if as_json:
+        print_json(tariff_check.as_json(found))
+    else:
+        tariff_check.show(found, console())
+    if found.has_finding:
+        raise typer.Exit(ExitCode.FINDING)
+
+
+def schema(name: Annotated[SchemaName, typer.Argument(help="Which document.")]) -> None:
+    """Print the JSON Schema of a document.
+
+    For example:
+
+        blsflow schema decide > decide.schema.json
+    """
+    print_json(json_schema(SCHEMAS[name]))
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands of this module."""
+    app.command()(decide)
+    app.command()(schema)
+    app.add_typer(tariff_app, name="tariff")

@@ -1,0 +1,22 @@
+"""The documents whose shape is published, by the name that `blsflow schema` knows them under."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Any, Final
+
+from blsflow_cli.decide_document import DecideDocument
+from blsflow_cli.tariff_document import TariffsDocument
+
+
+class SchemaName(StrEnum):
+    """A published document."""
+
+    DECIDE = "decide"
+    TARIFF = "tariff"
+
+
+SCHEMAS: Final[dict[SchemaName, Any]] = {
+    SchemaName.DECIDE: DecideDocument,
+    SchemaName.TARIFF: TariffsDocument,
+}
