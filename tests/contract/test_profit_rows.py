@@ -341,6 +341,19 @@ def test_a_product_is_as_old_as_its_older_figure(server: ScriptedServer) -> None
     assert price.taken_at == UPDATED_AT - timedelta(hours=1)
 
 
+@pytest.mark.parametrize(("bitcoin_ahead_sec", "coin_ahead_sec"), [(0, 600), (600, 0), (-3600, 600)])
+def test_a_time_still_to_come_is_not_hidden_by_the_other(
+    server: ScriptedServer, bitcoin_ahead_sec: int, coin_ahead_sec: int
+) -> None:
+    """R2.1 (L04): a figure from the future shows in the price, whatever it was multiplied by."""
+    now = int(datetime.now(UTC).timestamp())
+    rows = {
+        "Bitcoin": wtm_bitcoin(timestamp=now + bitcoin_ahead_sec),
+        "Kaspa": wtm_coin(timestamp=now + coin_ahead_sec),
+    }
+    assert by_key(whattomine(server, rows))["KAS"].taken_at == datetime.fromtimestamp(now + 600, UTC)
+
+
 @pytest.mark.parametrize(("bitcoin", "coin"), [(False, True), (True, False)])
 def test_what_lags_says_so(server: ScriptedServer, *, bitcoin: bool, coin: bool) -> None:
     """R2.1: lagging figures, the coin's own or Bitcoin's, are stale."""

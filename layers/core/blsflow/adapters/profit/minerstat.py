@@ -52,10 +52,8 @@ class MinerstatFeed:
 
 def _price(_name: str, row: _Coin) -> RawPrice:
     # A sentinel stays one: multiplied, -1 would be an ordinary negative figure, and two of them a profit.
-    if row.reward < 0 or row.price < 0:
-        revenue = min(row.reward, row.price)
-    else:
-        revenue = row.reward * _HOURS_PER_DAY * row.price
+    worst = min(row.reward, row.price)
+    revenue = worst if worst < 0 else row.reward * _HOURS_PER_DAY * row.price
     return RawPrice(
         key=row.coin,
         algorithm=row.algorithm,

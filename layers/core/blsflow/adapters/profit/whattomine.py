@@ -7,6 +7,7 @@ is mined on several algorithms) by their names.
 from __future__ import annotations
 
 from collections import Counter
+from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Annotated
 
@@ -24,16 +25,22 @@ from blsflow.adapters.profit.rows import (
     wrong_shape,
 )
 from blsflow.domain.errors import InvalidDocument
-from blsflow.domain.prices import LAGGING, FeedUnavailable, ProfitSnapshot, RawPrice
+from blsflow.domain.prices import (
+    FUTURE_TOLERANCE_SEC,
+    LAGGING,
+    FeedUnavailable,
+    ProfitSnapshot,
+    RawPrice,
+)
 from blsflow.domain.units import family_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
-    from datetime import datetime
 
     from blsflow.adapters.http import HttpAnswer
 
 _SECONDS_PER_DAY = 86_400
+_CLOCK_DRIFT = timedelta(seconds=FUTURE_TOLERANCE_SEC)
 _LISTS = ("/asic.json", "/coins.json")
 # Rows of a market, not a coin: the block figures are placeholders and the price is per an unsaid unit.
 _NO_COIN = "NICEHASH"
@@ -88,13 +95,16 @@ class WhatToMineFeed:
     def fetch(self) -> ProfitSnapshot:
         """Return the coins of both lists, each with its own time; coins that lag behind say so."""
         coins: dict[str, object] = {}
+        latest = datetime.max.replace(tzinfo=UTC)
         for path in _LISTS:
-            coins |= read_document(_Lists, ask(self._http, "GET", path).body).coins
+            answer = ask(self._http, "GET", path)
+            coins |= read_document(_Lists, answer.body).coins
+            latest = min(latest, _answered_at(answer) + _CLOCK_DRIFT)
         keys = _keys({name: row_name(row, "tag", 0) for name, row in coins.items()})
         bitcoin = _bitcoin(coins.values())
 
         def price(name: str, row: _Coin) -> RawPrice:
-            return _list_price(keys[name], row, bitcoin)
+            return _list_price(keys[name], row, bitcoin, latest)
 
         prices, rejected = read_rows(coins.items(), _Coin, price)
         return ProfitSnapshot(source=self.source, taken_at=None, prices=prices, rejected=rejected)
@@ -174,7 +184,7 @@ def _bitcoin(documents: Iterable[object]) -> _Coin | None:
     return None
 
 
-def _list_price(key: str, row: _Coin, bitcoin: _Coin | None) -> RawPrice:
+def _list_price(key: str, row: _Coin, bitcoin: _Coin | None, latest: datetime) -> RawPrice:
     if row.tag == _NO_COIN:
         raise InvalidDocument(field="tag", value=row.tag, cause="is a market's placeholder, not a coin")
     for field in ("block_time", "block_reward", "nethash"):
@@ -190,9 +200,11 @@ def _list_price(key: str, row: _Coin, bitcoin: _Coin | None) -> RawPrice:
     if row.tag == _BITCOIN:
         currency = "USD"
     elif currency == _BITCOIN and bitcoin is not None:
-        # A product of two figures is as old as the older one, and lags if either does.
+        # A product of two figures is as old as the older one, and lags if either does. A time that was still
+        # to come when the service answered must show, whichever of the two has it.
         revenue, currency = revenue * bitcoin.exchange_rate, "USD"
-        taken_at, lagging = min(taken_at, bitcoin.timestamp), lagging or bitcoin.lagging
+        older, newer = sorted((taken_at, bitcoin.timestamp))
+        taken_at, lagging = newer if newer > latest else older, lagging or bitcoin.lagging
     return RawPrice(
         key=key,
         algorithm=row.algorithm,
@@ -210,6 +222,8 @@ def _question(algorithm: str) -> dict[str, object]:
 
 def _answered_at(answer: HttpAnswer) -> datetime:
     try:
-        return parsedate_to_datetime(answer.headers.get("date", ""))
+        return parsedate_to_datetime(answer.headers.get("date", "")).replace(
+            tzinfo=UTC
+        )  # RFC 9110: always GMT
     except ValueError as error:
-        raise wrong_shape("the answer has no Date header, and its rows have no times") from error
+        raise wrong_shape("the answer has no Date header") from error
