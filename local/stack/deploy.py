@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import platform
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from local.stack.processes import REPOSITORY, tool
+from local.stack.processes import REPOSITORY, stop_process_group, tool
+from local.stack.signals import signals_deferred
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -71,17 +74,22 @@ def _sam(command: str, environment: Mapping[str, str], *arguments: str) -> None:
     inherited = {name: value for name, value in os.environ.items() if not name.startswith("AWS_")}
     # Our own Python first: the build compiles with the `python3.x` that it finds on the path.
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
-    result = subprocess.run(
-        [tool("sam", "sam"), command, *arguments],
-        cwd=REPOSITORY,
-        env=inherited
-        | {"PATH": path, "SAM_CLI_TELEMETRY": "0", "SAM_CLI_POLL_DELAY": "1"}
-        | dict(environment),
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=TIMEOUT_SEC,
-        check=False,
-    )
-    if result.returncode:
-        raise RuntimeError(f"sam {command} failed ({result.returncode}):\n{result.stdout}\n{result.stderr}")
+    with contextlib.ExitStack() as cleanup:
+        with signals_deferred():
+            # The SAM CLI leaves empty folders in TMPDIR: hence one that goes with the command.
+            scratch = cleanup.enter_context(tempfile.TemporaryDirectory(prefix="blsflow-sam-"))
+            output = cleanup.enter_context(Path(scratch, "output").open("w+b"))
+            settings = {"PATH": path, "TMPDIR": scratch, "SAM_CLI_TELEMETRY": "0", "SAM_CLI_POLL_DELAY": "1"}
+            process = subprocess.Popen(
+                [tool("sam", "sam"), command, *arguments],
+                cwd=REPOSITORY,
+                env=inherited | settings | dict(environment),
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+            cleanup.callback(stop_process_group, process)
+        if status := process.wait(TIMEOUT_SEC):
+            output.seek(0)
+            raise RuntimeError(f"sam {command} failed ({status}):\n{output.read().decode(errors='replace')}")

@@ -15,6 +15,7 @@ from typing import Any, Self
 import boto3
 
 from local.stack.processes import free_port, stop_process_group, tool
+from local.stack.signals import signals_deferred
 
 REGION = "us-east-1"
 ADMINISTRATOR = "test"  # the emulator's built-in account: key and secret alike
@@ -64,34 +65,46 @@ class Emulator:
         return path.read_text(errors="replace") if path and path.exists() else ""
 
     def __enter__(self) -> Self:
-        # Workers leave the layers they unpacked in TMPDIR: hence a private one that goes with the emulator.
-        self._folder = Path(tempfile.mkdtemp(prefix="blsflow-emulator-"))
-        scratch = self._folder / "tmp"
-        scratch.mkdir()
-        try:
-            with (self._folder / "log").open("wb") as log:
-                self._process = subprocess.Popen(
-                    [tool("emulator", "ministack")],
-                    cwd=self._folder,
-                    env=self._environment(scratch),
-                    stdin=subprocess.DEVNULL,
-                    stdout=log,
-                    stderr=subprocess.STDOUT,
-                    start_new_session=True,
-                )
-            self._wait_until_healthy(self._process)
-        except BaseException:
-            self.__exit__()
-            raise
+        self.start()
         return self
 
     def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def start(self) -> None:
+        """Start the emulator; returns when its services answer."""
+        try:
+            with signals_deferred():
+                # Workers leave the layers they unpacked in TMPDIR: hence a private one that goes with the emulator.
+                self._folder = Path(tempfile.mkdtemp(prefix="blsflow-emulator-"))
+                self._process = self._launch(self._folder)
+            self._wait_until_healthy(self._process)
+        except BaseException:
+            self.stop()
+            raise
+
+    def stop(self) -> None:
+        """Stop it with all its workers and delete their files; harmless when it never started."""
         if self._process:
             stop_process_group(self._process)
             self._process = None
         if self._folder:
             shutil.rmtree(self._folder, ignore_errors=True)
             self._folder = None
+
+    def _launch(self, folder: Path) -> subprocess.Popen[bytes]:
+        scratch = folder / "tmp"
+        scratch.mkdir()
+        with (folder / "log").open("wb") as log:
+            return subprocess.Popen(
+                [tool("emulator", "ministack")],
+                cwd=folder,
+                env=self._environment(scratch),
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
 
     def _environment(self, scratch: Path) -> dict[str, str]:
         # Functions inherit the emulator's environment, so it gets as little as AWS would give them.

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from blsflow.adapters.postgres.connection import DatabaseAddress
 from local.stack.processes import free_port
+from local.stack.signals import signals_deferred
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -74,8 +75,9 @@ class EmbeddedPostgres:
 
     def start(self) -> None:
         """Initialise a data directory and start the server; returns when it accepts connections."""
-        self._run_dir = _reachable_temporary_directory()
         try:
+            with signals_deferred():
+                self._run_dir = _reachable_temporary_directory()
             if _is_root() and not _reachable_by_others(self._bin_dir):
                 self._bin_dir = _copy_installation(self._bin_dir, self._run_dir)
             self._initialise()
@@ -143,7 +145,7 @@ class EmbeddedPostgres:
         options = {"listen_addresses": self.address.host, "port": str(self.address.port)}
         options |= {"unix_socket_directories": ""} | self._settings
         arguments = [argument for name, value in options.items() for argument in ("-c", f"{name}={value}")]
-        with (self._base / "log").open("wb") as log:
+        with (self._base / "log").open("wb") as log, signals_deferred():
             self._server = subprocess.Popen(
                 [str(self._bin_dir / "postgres"), "-D", str(self._data_dir), *arguments],
                 stdout=log,

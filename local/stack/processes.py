@@ -7,16 +7,13 @@ import os
 import signal
 import socket
 import subprocess
-import threading
+import time
 from pathlib import Path
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 STOP_TIMEOUT_SEC = 5
-STOP_SIGNALS = (signal.SIGTERM, signal.SIGHUP)
+REAP_TIMEOUT_SEC = 1
+POLL_SEC = 0.02
 
 
 def tool(environment: str, program: str) -> str:
@@ -39,42 +36,18 @@ def free_port() -> int:
 
 
 def stop_process_group(process: subprocess.Popen[bytes]) -> None:
-    """End a process that leads its own group, with all it has started; first asked, then killed."""
+    """End a process that leads its own group, with all it has started; first asked, then killed.
+
+    When it returns, none of them writes to a folder any more that is to be deleted.
+    """
     for request in (signal.SIGTERM, signal.SIGKILL):
-        with contextlib.suppress(ProcessLookupError):
+        with contextlib.suppress(ProcessLookupError):  # the whole group has ended
             os.killpg(process.pid, request)
         with contextlib.suppress(subprocess.TimeoutExpired):
             process.wait(STOP_TIMEOUT_SEC)
-
-
-@contextlib.contextmanager
-def stop_signals_unwind() -> Iterator[None]:
-    """Let SIGTERM and SIGHUP unwind the `with` blocks inside, as Ctrl-C does, instead of ending us at once.
-
-    The exit status is the shell's for that signal. Outside of the main thread, where Python handles no
-    signals, it changes nothing.
-    """
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-
-    def unwind(number: int, _frame: object) -> None:
-        raise SystemExit(128 + number)
-
-    previous = {number: signal.signal(number, unwind) for number in STOP_SIGNALS}
-    try:
-        yield
-    finally:
-        for number, handler in previous.items():
-            signal.signal(number, handler)
-
-
-@contextlib.contextmanager
-def signals_held() -> Iterator[None]:
-    """Finish what is inside although the user presses Ctrl-C again: a clean-up that stops halfway is none."""
-    held = {signal.SIGINT, *STOP_SIGNALS}
-    signal.pthread_sigmask(signal.SIG_BLOCK, held)
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, held)
+    # The dead wait for a parent to reap them, which in a container may be nobody: hence a limit.
+    deadline = time.monotonic() + REAP_TIMEOUT_SEC
+    with contextlib.suppress(ProcessLookupError):
+        while time.monotonic() < deadline:
+            os.killpg(process.pid, 0)
+            time.sleep(POLL_SEC)

@@ -14,7 +14,7 @@ from blsflow.adapters.postgres.connection import DatabaseAddress, Session
 from local.stack.deploy import build, deploy, host_target
 from local.stack.emulator import Emulator
 from local.stack.postgres import EmbeddedPostgres
-from local.stack.processes import signals_held, stop_signals_unwind
+from local.stack.signals import signals_deferred, stop_signals_unwind
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -68,7 +68,7 @@ class LocalStack:
         return self
 
     def __exit__(self, *_: object) -> None:
-        with signals_held():
+        with signals_deferred():
             self._cleanup.close()
 
     def client(self, service: str) -> Any:  # noqa: ANN401 - boto3 makes its clients' types at run time
@@ -82,12 +82,15 @@ class LocalStack:
 
     def _start(self) -> None:
         with self._step("PostgreSQL"):
-            self._cleanup.enter_context(self._postgres)
+            self._cleanup.callback(self._postgres.stop)
+            self._postgres.start()
             self.database = self._create_database()
         with self._step("AWS emulator"):
-            self._cleanup.enter_context(self._emulator)
+            self._cleanup.callback(self._emulator.stop)
+            self._emulator.start()
         target = host_target()
-        folder = Path(self._cleanup.enter_context(tempfile.TemporaryDirectory(prefix="blsflow-build-")))
+        with signals_deferred():
+            folder = Path(self._cleanup.enter_context(tempfile.TemporaryDirectory(prefix="blsflow-build-")))
         with self._step(f"sam build ({target['PythonRuntime']}, {target['Architecture']})"):
             template = build(folder, target)
         with self._step("sam deploy, migrations included"):

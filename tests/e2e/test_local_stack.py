@@ -16,8 +16,8 @@ from local.stack.processes import REPOSITORY
 if TYPE_CHECKING:
     from pathlib import Path
 
-# Reports the ports once both servers are up and the build begins. A shell that runs the tests in the background
-# has SIGINT ignored, which Python would inherit.
+# Reports the ports once both servers are up and the build begins. A shell that runs the tests in the
+# background has SIGINT ignored, which Python would inherit.
 PROGRAM = """
 import signal
 signal.signal(signal.SIGINT, signal.default_int_handler)
