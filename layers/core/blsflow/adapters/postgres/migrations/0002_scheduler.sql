@@ -47,7 +47,8 @@ create table smart_schedule_policy_scopes (
     policy_id     bigint not null references smart_schedule_policy_groups (id),
     resource_type text not null check (resource_type in ('tenant', 'cluster', 'model', 'machine')),
     resource_id   text not null,                   -- '*' for tenant
-    primary key (policy_id, resource_type, resource_id)
+    primary key (policy_id, resource_type, resource_id),
+    check (resource_type not in ('cluster', 'machine') or resource_id ~ '^[0-9]{1,18}$')
 );
 
 create table smart_schedule_policy_candidates (
@@ -84,7 +85,8 @@ create table smart_schedule_resource_eligibilities (
     resource_type text not null check (resource_type in ('cluster', 'model', 'machine')),
     resource_id   text not null,
     allowed       boolean not null,
-    primary key (project_id, resource_type, resource_id)
+    primary key (project_id, resource_type, resource_id),
+    check (resource_type not in ('cluster', 'machine') or resource_id ~ '^[0-9]{1,18}$')
 );
 create index smart_schedule_resource_eligibilities_of_machines
     on smart_schedule_resource_eligibilities (resource_id, project_id) where resource_type = 'machine';
@@ -343,7 +345,7 @@ create index smart_schedule_machine_locks_of_owner on smart_schedule_machine_loc
 create table smart_schedule_machine_states (
     machine_id     bigint primary key,
     tenant_id      text not null,
-    expected       text not null check (expected in ('mining', 'stopped', 'off')),
+    expected       text not null check (expected in ('unset', 'mining', 'stopped', 'off')),  -- unset: only its failures are known
     expected_project bigint,
     stopped_by     text check (stopped_by in ('scheduler', 'human')),
     changed_at     timestamptz not null,

@@ -1,0 +1,54 @@
+"""EventBridge Scheduler calls this every minute: follow open attempts to their confirmed end."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from blsflow.bootstrap import application
+from blsflow.observability import count, gauge, summarized
+
+_BUDGET_SEC = 45
+_PAUSE_SEC = 3
+
+
+def handler(_event: dict[str, Any], context: object) -> dict[str, object]:
+    """Look again and again, with pauses, while anything is open and until the next call is near."""
+    with summarized("reconcile", context) as line:
+        ends = time.monotonic() + _BUDGET_SEC
+        app = application()
+        ended = settled = looked_at = alerts = lost = 0
+        frozen: list[int] = []
+        failures: dict[str, str] = {}
+        while (left := ends - time.monotonic()) > 0:
+            report = app.reconcile(budget_sec=left)
+            ended, settled = ended + report.ended, settled + report.machines_settled
+            looked_at, alerts, lost = (
+                looked_at + report.looked_at,
+                alerts + report.alerts,
+                lost + report.senders_lost,
+            )
+            frozen += report.frozen
+            failures |= {step: str(error) for step, error in report.failures.items()}
+            if not report.open_attempts:
+                break
+            time.sleep(min(_PAUSE_SEC, max(0.0, ends - time.monotonic())))
+        line |= {
+            "looked_at": looked_at,
+            "ended": ended,
+            "machines_settled": settled,
+            "alerts": alerts,
+            "senders_lost": lost,
+            "open_attempts": report.open_attempts,
+            "oldest_open_sec": round(report.oldest_open_sec, 1),
+            "oldest_lock_sec": round(report.oldest_lock_sec, 1),
+            "frozen": frozen,
+            "failures": failures,
+        }
+        gauge("ReconcilingAgeSeconds", report.oldest_open_sec)
+        gauge("LockAgeSeconds", report.oldest_lock_sec)
+        if alerts:
+            count("AttemptsUnresolved", alerts)
+        if frozen:
+            count("PolicyFrozen", len(frozen))
+    return {"ended": ended, "open_attempts": report.open_attempts}

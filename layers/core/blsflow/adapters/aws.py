@@ -1,0 +1,101 @@
+"""SQS, SNS and Secrets Manager behind the ports; boto3 is imported when a client is first needed."""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from typing import TYPE_CHECKING, Any, Final
+
+from blsflow.adapters.postgres.connection import DatabaseAddress
+from blsflow.ports import EnqueueFailed, PublishFailed, StoreUnavailable
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+_BATCH: Final = 10
+"""The most entries that SendMessageBatch takes."""
+_SUBJECT_LENGTH: Final = 100
+
+
+@cache
+def _client(service: str) -> Any:  # noqa: ANN401 - boto3 makes its clients' types at run time
+    import boto3  # noqa: PLC0415 - a third of a second that only some paths need
+    from botocore.config import Config  # noqa: PLC0415 - likewise
+
+    make: Any = boto3.client
+    return make(service, config=Config(connect_timeout=3, read_timeout=10, retries={"total_max_attempts": 3}))
+
+
+class SqsQueue:
+    """A standard SQS queue; sends in batches of ten."""
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+
+    def send(self, messages: Sequence[Mapping[str, object]]) -> None:
+        """Enqueue all messages; `EnqueueFailed` tells how many were not, after all batches were tried."""
+        failed, cause = 0, ""
+        for start in range(0, len(messages), _BATCH):
+            batch = messages[start : start + _BATCH]
+            try:
+                answer = _client("sqs").send_message_batch(
+                    QueueUrl=self._url,
+                    Entries=[
+                        {"Id": str(index), "MessageBody": json.dumps(message)}
+                        for index, message in enumerate(batch)
+                    ],
+                )
+            except Exception as error:  # noqa: BLE001 - botocore raises types made at run time; all mean "not enqueued"
+                failed, cause = failed + len(batch), str(error)
+                continue
+            for entry in answer.get("Failed", ()):
+                failed, cause = failed + 1, entry.get("Message", entry.get("Code", ""))
+        if failed:
+            message = f"{failed} of {len(messages)} messages were not enqueued: {cause}"
+            raise EnqueueFailed(message)
+
+
+class SnsPublisher:
+    """An SNS topic; the notification's id is an attribute, by which receivers drop a repetition."""
+
+    def __init__(self, topic_arn: str) -> None:
+        self._topic_arn = topic_arn
+
+    def publish(self, *, notification_id: int, subject: str, body: Mapping[str, object]) -> None:
+        """Publish one; `PublishFailed` means that it may not have been."""
+        try:
+            _client("sns").publish(
+                TopicArn=self._topic_arn,
+                Subject=subject[:_SUBJECT_LENGTH],
+                Message=json.dumps(body, ensure_ascii=False, default=str),
+                MessageAttributes={
+                    "notification_id": {"DataType": "Number", "StringValue": str(notification_id)},
+                    "code": {"DataType": "String", "StringValue": str(body["code"])},
+                },
+            )
+        except Exception as error:  # botocore raises types made at run time; all mean "perhaps not published"
+            raise PublishFailed(str(error)) from error
+
+
+def read_secret(arn: str) -> str:
+    """Return a secret's text as it is now: read at each use, so that a rotation needs no redeploy."""
+    try:
+        text: str = _client("secretsmanager").get_secret_value(SecretId=arn)["SecretString"]
+    except Exception as error:  # botocore raises types made at run time
+        message = f"secret {arn} cannot be read: {error}"
+        raise StoreUnavailable(message) from error
+    return text
+
+
+def database_address(secret_arn: str, *, tls: str) -> DatabaseAddress:
+    """Read the database's address and credentials from a JSON secret (host, port, username, password, dbname)."""
+    secret = json.loads(read_secret(secret_arn))
+    return DatabaseAddress(
+        host=secret["host"],
+        port=int(secret.get("port", 5432)),
+        user=secret["username"],
+        password=secret["password"],
+        dbname=secret["dbname"],
+        tls=tls,
+        ca_file=secret.get("ca_file"),
+    )

@@ -1,0 +1,1 @@
+"""State in PostgreSQL: named SQL files, one session, one store."""

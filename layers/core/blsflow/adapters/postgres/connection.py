@@ -1,0 +1,232 @@
+"""One database session: prepared named statements, TLS, time-outs, and the one seam where driver errors are translated.
+
+pg8000 never sets TCP_NODELAY: a COPY that fits about one segment then waits 43 ms for an acknowledgement. The socket is
+therefore connected here and handed over.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import socket
+import ssl
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from itertools import takewhile
+from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qs, unquote, urlsplit
+
+import pg8000.exceptions
+import pg8000.native
+
+from blsflow.ports import InvariantBroken, StoreConflict, StoreError, StoreUnavailable
+from blsflow.settings import InvalidSetting
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from typing import BinaryIO
+
+_CONFLICTS = {"40001", "40P01", "55P03"}
+_UNAVAILABLE_CLASSES = {"08", "53", "57", "58"}
+_STATEMENT = re.compile(r"^-- name: (\w+)\n", re.MULTILINE)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class DatabaseAddress:
+    """Where the database is and who we are there; ``tls`` is verify-full, require or off."""
+
+    host: str
+    port: int
+    user: str
+    password: str
+    dbname: str
+    tls: str = "verify-full"
+    ca_file: str | None = None
+
+    def __repr__(self) -> str:
+        """Show everything but the password."""
+        return f"DatabaseAddress({self.user}@{self.host}:{self.port}/{self.dbname}, tls={self.tls})"
+
+
+def parse_address(url: str, *, tls: str) -> DatabaseAddress:
+    """Read ``postgresql://user:password@host:port/dbname``; raise `InvalidSetting` without showing the password."""
+    parts = urlsplit(url)
+    if parts.scheme not in {"postgresql", "postgres"} or not parts.hostname or not parts.path.strip("/"):
+        raise InvalidSetting(
+            name="BLSFLOW_SCHEDULER_DATABASE_URL",
+            value=f"{parts.scheme}://…",
+            cause="use postgresql://user:password@host:port/dbname",
+        )
+    query = parse_qs(parts.query)
+    return DatabaseAddress(
+        host=parts.hostname,
+        port=parts.port or 5432,
+        user=unquote(parts.username or ""),
+        password=unquote(parts.password or ""),
+        dbname=unquote(parts.path.strip("/")),
+        tls=query.get("tls", [tls])[0],
+        ca_file=query.get("ca_file", [None])[0],
+    )
+
+
+@cache
+def statements() -> Mapping[str, str]:
+    """Return every named statement of the ``sql`` folder; a name used twice is a fault of the build."""
+    return {name: _without_comments(text) for name, text in _named_texts().items()}
+
+
+@cache
+def purposes() -> Mapping[str, str]:
+    """Return what every named statement is for: the comment under its name."""
+    return {
+        name: " ".join(line.removeprefix("--").strip() for line in takewhile(_is_comment, text.splitlines()))
+        for name, text in _named_texts().items()
+    }
+
+
+@cache
+def _named_texts() -> Mapping[str, str]:
+    found: dict[str, str] = {}
+    for resource in sorted(files(__package__).joinpath("sql").iterdir(), key=lambda entry: entry.name):
+        parts = _STATEMENT.split(resource.read_text(encoding="utf-8"))
+        for name, text in zip(parts[1::2], parts[2::2], strict=True):
+            if name in found:
+                message = f"two statements are named {name}"
+                raise ValueError(message)
+            found[name] = text
+    return found
+
+
+def _is_comment(line: str) -> bool:
+    return line.startswith("--")
+
+
+def _without_comments(text: str) -> str:
+    """Drop comment lines: the driver's placeholder parser may misread a colon in one."""
+    return (
+        "\n".join(line for line in text.splitlines() if not line.lstrip().startswith("--"))
+        .strip()
+        .rstrip(";")
+    )
+
+
+class Session:
+    """A connection with its prepared statements; not for two threads at once."""
+
+    def __init__(
+        self, address: DatabaseAddress, *, connect_timeout_sec: float = 5, statement_timeout_sec: float = 60
+    ) -> None:
+        self.address = address
+        self._prepared: dict[str, Any] = {}
+        with translated():
+            self._connection = _connect(address, connect_timeout_sec, statement_timeout_sec)
+
+    def query(self, name: str, **params: object) -> list[dict[str, Any]]:
+        """Run a named statement (one round trip once prepared) and return its rows as mappings."""
+        with translated():
+            prepared = self._prepared.get(name)
+            if prepared is None:
+                prepared = self._prepared[name] = self._connection.prepare(statements()[name])
+            rows = prepared.run(**params)
+        if not rows:
+            return []
+        columns = [column["name"] for column in prepared.cols]
+        return [dict(zip(columns, row, strict=True)) for row in rows]
+
+    def run(self, sql: str) -> list[list[Any]]:
+        """Run text without parameters (transaction control, migrations): one round trip, several statements allowed."""
+        with translated():
+            rows: list[list[Any]] | None = self._connection.run(sql)
+        return rows or []
+
+    def copy(self, sql: str, stream: BinaryIO) -> None:
+        """Run a COPY to or from a stream."""
+        with translated():
+            self._connection.run(sql, stream=stream)
+
+    @property
+    def usable(self) -> bool:
+        """Whether the server still answers."""
+        try:
+            self._connection.run("select 1")
+        except (pg8000.exceptions.Error, OSError):
+            return False
+        return True
+
+    def close(self) -> None:
+        """Close; a connection that is gone already is closed too."""
+        try:
+            self._connection.close()
+        except (pg8000.exceptions.Error, OSError):
+            return
+
+
+def as_json(document: object) -> str:
+    """Encode for a ``::jsonb`` parameter; NaN has no JSON form and is refused."""
+    return json.dumps(document, separators=(",", ":"), allow_nan=False, default=str)
+
+
+def literal(value: object) -> str:
+    """Quote a value for statements that take no parameters (COPY of a query)."""
+    text: str = pg8000.native.literal(value)
+    return text
+
+
+@contextmanager
+def translated() -> Iterator[None]:
+    """Turn driver errors into ours, by their SQLSTATE and never by their text."""
+    try:
+        yield
+    except pg8000.exceptions.DatabaseError as error:
+        fields = error.args[0] if error.args and isinstance(error.args[0], dict) else {}
+        state = fields.get("C", "")
+        message = f"{state}: {fields.get('M', error)}"
+        if state in _CONFLICTS:
+            raise StoreConflict(message) from error
+        if state[:2] in _UNAVAILABLE_CLASSES:
+            raise StoreUnavailable(message) from error
+        if state[:2] == "23":
+            raise InvariantBroken(message, constraint=fields.get("n")) from error
+        raise StoreError(message) from error
+    except (pg8000.exceptions.InterfaceError, OSError) as error:
+        raise StoreUnavailable(str(error)) from error
+
+
+def _connect(
+    address: DatabaseAddress, connect_timeout: float, statement_timeout: float
+) -> pg8000.native.Connection:
+    sock = socket.create_connection((address.host, address.port), timeout=connect_timeout)
+    try:
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        connection = pg8000.native.Connection(
+            user=address.user,
+            password=address.password,
+            host=address.host,
+            port=address.port,
+            database=address.dbname,
+            ssl_context=_tls(address),
+            sock=sock,
+            application_name="blsflow-scheduler",
+            startup_params={
+                "options": f"-c jit=off -c statement_timeout={int(statement_timeout * 1000)} -c lock_timeout=10000"
+                " -c idle_in_transaction_session_timeout=120000 -c TimeZone=UTC",
+            },
+        )
+        sock.settimeout(statement_timeout + 10)
+    except BaseException:
+        sock.close()
+        raise
+    return connection
+
+
+def _tls(address: DatabaseAddress) -> ssl.SSLContext | bool:
+    if address.tls == "off":
+        return False
+    context = ssl.create_default_context(cafile=address.ca_file)
+    if address.tls == "require":
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+    return context

@@ -1,0 +1,256 @@
+"""What decide reads and writes, in a number of round trips that does not depend on the fleet's size."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from blsflow.adapters.postgres.connection import as_json, literal, statements
+from blsflow.adapters.postgres.copying import DECISION_COLUMNS, DecisionSpool, RecordReader
+from blsflow.adapters.postgres.documents import (
+    class_of,
+    cluster_of,
+    levels_of,
+    other_policy_of,
+    policy_of,
+    project_of,
+    scope_of,
+)
+from blsflow.domain.errors import InvalidDocument
+from blsflow.domain.inputs import TickInputs
+from blsflow.ports import BegunTick, NotBegun
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from datetime import datetime, timedelta
+    from uuid import UUID
+
+    from blsflow.adapters.postgres.connection import Session
+    from blsflow.domain.freeze import Freeze
+    from blsflow.domain.gates import Gates
+    from blsflow.domain.inputs import Overriding
+    from blsflow.domain.policy import Policy
+    from blsflow.domain.verdict import Verdict
+    from blsflow.ports import NewAttempt, TickResult
+
+_PLACEHOLDER = re.compile(r"(?<![:\w]):([a-z_]+)")
+
+
+class _DecisionSink:
+    """Spools a tick's decisions and copies them in at the end."""
+
+    def __init__(self, session: Session, begun: BegunTick) -> None:
+        self._session = session
+        at = begun.ticked_at
+        ticked_at_us = int(at.timestamp()) * 1_000_000 + at.microsecond
+        self._spool = DecisionSpool(tick_id=begun.tick_id, ticked_at_us=ticked_at_us)
+
+    def add(
+        self, record: bytes, verdict: Verdict, *, action: str, reason: str, attempt_id: UUID | None
+    ) -> None:
+        self._spool.add(record, verdict, action=action, reason=reason, attempt_id=attempt_id)
+
+    def close(self) -> None:
+        with self._spool.finish() as stream:
+            self._session.copy(
+                f"copy smart_schedule_machine_decisions ({DECISION_COLUMNS}) from stdin (format binary)",
+                stream,
+            )
+
+
+class DecideQueries:
+    """Decide's part of a transaction."""
+
+    _session: Session
+    now: datetime
+
+    def begin_tick(self, occurrence_id: int, gates: Gates) -> BegunTick | NotBegun:
+        """Begin a recorded tick, or close it with the reason why not: compare-and-set under the policy's row lock."""
+        if not self._session.query("lock_policy_of", occurrence_id=occurrence_id):
+            return NotBegun(reason="unknown_occurrence", closed=False)
+        row = self._session.query("read_tick", occurrence_id=occurrence_id, holder=gates.holder)[0]
+        if row["state"] != "recorded":
+            return NotBegun(reason="already_begun", closed=False)
+        objection = _objection(row)
+        if objection is not None:
+            closed = self._session.query("skip_occurrence", occurrence_id=occurrence_id, reason=objection)
+            return NotBegun(reason=objection, closed=bool(closed[0]["closed"]))
+        try:
+            policy = policy_of(row["policy"], row["candidates"], row["windows"])
+        except InvalidDocument:
+            self._session.query("skip_occurrence", occurrence_id=occurrence_id, reason="config_changed")
+            return NotBegun(reason="config_changed", closed=True)
+        self._session.query("begin_occurrence", occurrence_id=occurrence_id)
+        return BegunTick(
+            occurrence_id=occurrence_id,
+            tick_id=row["tick_id"],
+            policy=policy,
+            levels=levels_of(row["candidates"]),
+            ticked_at=self.now,
+            consecutive_failures=row["policy"]["consecutive_failures"],
+            lease_held=row["lease_held"],
+        )
+
+    def tick_inputs(self, begun: BegunTick) -> TickInputs:
+        """Read what all machines of a tick share."""
+        policy = begun.policy
+        row = self._session.query("tick_inputs", policy_id=policy.id, tenant_id=policy.tenant_id)[0]
+        others = []
+        for other in row["others"]:
+            try:
+                others.append(other_policy_of(other))
+            except InvalidDocument:
+                continue  # its own ticks say what is wrong with it; it stops nothing but itself
+        return TickInputs(
+            projects=tuple(map(project_of, row["projects"])),
+            clusters=tuple(map(cluster_of, row["clusters"])),
+            classes=tuple(class_of(index, document) for index, document in enumerate(row["classes"])),
+            scope=scope_of(row["scopes"]),
+            others=tuple(others),
+            snapshot_flags=tuple(row["snapshot_flags"] or ()),
+            levels=begun.levels,
+        )
+
+    def adopt_foreign_changes(self, policy: Policy, inputs: TickInputs) -> int:
+        """Notice machines that do what nobody here asked for; count each once and take it as the new state."""
+        covered = [c for c in inputs.classes if inputs.scope.covers(c.cluster_id, c.model)]
+        row = self._session.query(
+            "adopt_foreign_changes",
+            tenant_id=policy.tenant_id,
+            policy_id=policy.id,
+            cluster_ids=[c.cluster_id for c in covered],
+            models=[c.model for c in covered],
+            machine_ids=sorted(inputs.scope.machine_ids),
+            report_max_age_sec=policy.report_max_age_sec,
+        )[0]
+        changes: int = row["changes"]
+        return changes
+
+    def read_machines(
+        self, policy: Policy, inputs: TickInputs, overriding: Overriding, sink: Callable[[bytes], None]
+    ) -> None:
+        """Feed the packed records of all machines in scope to ``sink``, in blocks, ordered by machine."""
+        classes = inputs.classes
+        overridden = sorted(overriding.of_machines.items())
+        sql = _inlined(
+            "read_machines",
+            tenant_id=policy.tenant_id,
+            cluster_ids=[c.cluster_id for c in classes],
+            models=[c.model for c in classes],
+            covered=[inputs.scope.covers(c.cluster_id, c.model) for c in classes],
+            override_ids=[policy_id for policy_id, _ in overriding.of_classes],
+            override_ranks=[rank for _, rank in overriding.of_classes],
+            overridden_machines=[machine_id for machine_id, _ in overridden],
+            overriding_policies=[policy_id for _, (policy_id, _) in overridden],
+            overriding_ranks=[rank for _, (_, rank) in overridden],
+            machine_ids=sorted(inputs.scope.machine_ids),
+            projects=list(policy.considered_projects),
+            report_max_age_sec=policy.report_max_age_sec,
+        )
+        self._session.copy(sql, RecordReader(sink))  # type: ignore[arg-type]
+
+    def decisions(self, begun: BegunTick) -> _DecisionSink:
+        """Open the sink for a tick's decisions."""
+        return _DecisionSink(self._session, begun)
+
+    def prepare_attempts(
+        self, begun: BegunTick, attempts: Sequence[NewAttempt], *, valid_until: datetime, lock_ttl: timedelta
+    ) -> Mapping[UUID, int]:
+        """Take the locks of all deciding machines and keep the attempts that won any; losers become skip/locked."""
+        policy, tick = begun.policy, {"tick_id": begun.tick_id, "ticked_at": begun.ticked_at}
+        self._session.query(
+            "insert_attempts",
+            tenant_id=policy.tenant_id,
+            occurrence_id=begun.occurrence_id,
+            policy_id=policy.id,
+            tick_id=begun.tick_id,
+            valid_until=valid_until,
+            ids=[attempt.attempt_id for attempt in attempts],
+            keys=[attempt.key for attempt in attempts],
+            actions=[attempt.action for attempt in attempts],
+            projects=[attempt.project_id for attempt in attempts],
+            run_configs=[attempt.run_config_id for attempt in attempts],
+        )
+        rows = self._session.query("take_locks", tenant_id=policy.tenant_id, lock_ttl=lock_ttl, **tick)
+        won: dict[UUID, int] = {row["attempt_id"]: row["machines"] for row in rows}
+        empty = [attempt.attempt_id for attempt in attempts if attempt.attempt_id not in won]
+        if empty:
+            self._session.query("drop_empty_attempts", ids=empty)
+        if won:
+            self._session.query("log_prepared", ids=list(won), machines=list(won.values()))
+        return won
+
+    def request_benchmarks(self, begun: BegunTick, requests: Sequence[tuple[int, int]]) -> int:
+        """Ask for benchmark runs of (machine, project) pairs that have no open one; return how many are new."""
+        row = self._session.query(
+            "request_benchmarks",
+            tenant_id=begun.policy.tenant_id,
+            policy_id=begun.policy.id,
+            machine_ids=[machine_id for machine_id, _ in requests],
+            project_ids=[project_id for _, project_id in requests],
+        )[0]
+        asked: int = row["asked"]
+        return asked
+
+    def withhold_moves(self, begun: BegunTick, reason: str) -> None:
+        """Turn every deciding action of the tick into skip with this reason."""
+        self._session.query("withhold_moves", tick_id=begun.tick_id, ticked_at=begun.ticked_at, reason=reason)
+
+    def open_freeze(self, policy: Policy, freeze: Freeze, *, by: str) -> bool:
+        """Freeze a policy unless it is frozen already; return whether this call froze it."""
+        return bool(
+            self._session.query(
+                "open_freeze",
+                policy_id=policy.id,
+                tenant_id=policy.tenant_id,
+                cause=str(freeze.cause),
+                detail=as_json(dict(freeze.detail)),
+                frozen_by=by,
+            )
+        )
+
+    def finish_dry_run(self, begun: BegunTick, detail: Mapping[str, object]) -> None:
+        """End the occurrence of a dry run, which stores nothing else."""
+        self._session.query("finish_dry_run", occurrence_id=begun.occurrence_id, detail=as_json(detail))
+
+    def finish_tick(self, begun: BegunTick, result: TickResult) -> None:
+        """Write the tick, the policy's counters and accepted price levels, and the occurrence's end."""
+        policy = begun.policy
+        levels = list(result.levels.items())
+        self._session.query(
+            "finish_tick",
+            tick_id=begun.tick_id,
+            tenant_id=policy.tenant_id,
+            policy_id=policy.id,
+            occurrence_id=begun.occurrence_id,
+            execution_mode=str(policy.execution_mode),
+            policy_version=policy.version,
+            inputs=as_json(result.inputs),
+            failure=result.failure,
+            machines=result.machines,
+            counts=as_json(result.counts),
+            gain=result.gain_cny_per_day,
+            valid_until=result.valid_until,
+            failures=result.consecutive_failures,
+            running=result.running,
+            level_projects=[project_id for project_id, _ in levels],
+            levels=[level.level for _, level in levels],
+            levels_at=[level.level_at for _, level in levels],
+            pending_levels=[level.pending_level for _, level in levels],
+            pending_since=[level.pending_since for _, level in levels],
+        )
+
+
+def _objection(row: Mapping[str, object]) -> str | None:
+    if row["frozen"]:
+        return "frozen"
+    policy = row["policy"]
+    off = not (isinstance(policy, dict) and policy["enabled"] and policy["archived_at"] is None)
+    if off or ((row["paused"] or row["archived"]) and row["origin"] == "planned"):
+        return "paused"
+    return "previous_unfinished" if row["active"] else None
+
+
+def _inlined(name: str, **params: object) -> str:
+    """Put quoted literals in the places of a statement's parameters: COPY of a query takes none."""
+    return _PLACEHOLDER.sub(lambda match: literal(params[match.group(1)]), statements()[name])

@@ -1,0 +1,168 @@
+"""From rows and JSON documents of the database to the domain's own types."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import fields
+from datetime import date, datetime
+from typing import Any
+
+from blsflow.domain.errors import InvalidDocument
+from blsflow.domain.inputs import ClusterInput, OtherPolicy, ProjectInput, Scope
+from blsflow.domain.market import MachineClass
+from blsflow.domain.policy import ExecutionMode, Mode, NegativeProfitAction, Policy, Window, WindowAction
+from blsflow.domain.price_level import PriceLevel
+from blsflow.domain.prices import RawPrice
+from blsflow.domain.tariff import Tariff
+from blsflow.domain.tariff_calendar import DAY_TYPES, Season, seconds_of_day
+from blsflow.domain.tariff_period import ALL_MONTHS, ALL_WEEKDAYS, TariffPeriod
+
+Row = Mapping[str, Any]
+
+_POLICY_FIELDS = {field.name for field in fields(Policy)}
+
+
+def policy_of(row: Row, candidates: Sequence[Row], windows: Sequence[Row]) -> Policy:
+    """Read a policy; `InvalidDocument` names what cannot be meant."""
+    values = {name: value for name, value in row.items() if name in _POLICY_FIELDS}
+    values.update(
+        mode=Mode(row["mode"]),
+        execution_mode=ExecutionMode(row["execution_mode"]),
+        negative_profit_action=NegativeProfitAction(row["negative_profit_action"]),
+        candidates=tuple(candidate["project_id"] for candidate in candidates),
+        windows=tuple(_window_of(window) for window in windows),
+    )
+    return Policy(**values)
+
+
+def levels_of(candidates: Sequence[Row]) -> dict[int, PriceLevel]:
+    """Read the accepted price levels of a policy's candidates."""
+    return {
+        row["project_id"]: PriceLevel(
+            level=row["price_level"],
+            level_at=instant(row["price_level_at"]),
+            pending_level=row["price_pending_level"],
+            pending_since=instant(row["price_pending_since"]),
+        )
+        for row in candidates
+        if row["price_level"] is not None
+    }
+
+
+def project_of(row: Row) -> ProjectInput:
+    """Read a project with its newest reading."""
+    reading = row["reading"]
+    raw = None
+    if reading is not None:
+        revenue = reading["revenue"]
+        raw = RawPrice(
+            key=row["price_key"],
+            algorithm=reading["algorithm"],
+            revenue=math.nan if revenue is None else float(revenue),
+            unit=reading["unit"],
+            currency=reading["currency"],
+            taken_at=instant(reading["taken_at"]),
+            flags=tuple(reading["flags"]),
+        )
+    return ProjectInput(project_id=row["id"], name=row["name"], algorithm=row["algorithm"], raw=raw)
+
+
+def cluster_of(row: Row) -> ClusterInput:
+    """Read a cluster's tariffs; one that cannot be meant makes this cluster's price unknown and no other's."""
+    try:
+        tariffs = tuple(_tariff_of(tariff, row["time_zone"]) for tariff in row["tariffs"])
+    except InvalidDocument as error:
+        return ClusterInput(cluster_id=row["id"], tariffs=(), fault=f"{error.field}: {error.cause}")
+    return ClusterInput(cluster_id=row["id"], tariffs=tariffs)
+
+
+def class_of(index: int, row: Row) -> MachineClass:
+    """Read a class of machines."""
+    return MachineClass(
+        index=index,
+        cluster_id=row["cluster_id"],
+        model=row["model"],
+        nameplate_hashrate_hs=row["nameplate_hashrate_hs"],
+        nameplate_power_w=row["nameplate_power_w"],
+        run_configs={int(project): config for project, config in row["run_configs"].items()},
+        allowed=frozenset(row["allowed"]),
+        denied=frozenset(row["denied"]),
+    )
+
+
+def scope_of(rows: Sequence[Row]) -> Scope:
+    """Read a policy's scope."""
+
+    def named(resource_type: str) -> list[str]:
+        return [row["resource_id"] for row in rows if row["resource_type"] == resource_type]
+
+    return Scope(
+        everything=bool(named("tenant")),
+        cluster_ids=frozenset(map(int, named("cluster"))),
+        models=frozenset(named("model")),
+        machine_ids=frozenset(map(int, named("machine"))),
+    )
+
+
+def other_policy_of(row: Row) -> OtherPolicy:
+    """Read another policy of the tenant, as far as ranking needs it."""
+    return OtherPolicy(policy=policy_of(row, (), row["windows"]), scope=scope_of(row["scopes"]))
+
+
+def instant(value: Any) -> Any:  # noqa: ANN401 - a timestamp comes as text inside JSON and as itself elsewhere
+    """Read a timestamp from JSON; None stays None."""
+    return datetime.fromisoformat(value) if isinstance(value, str) else value
+
+
+def _window_of(row: Row) -> Window:
+    weekdays = row["weekdays"]
+    return Window(
+        id=row["id"],
+        priority=row["priority"],
+        starts=row["starts"],
+        ends=row["ends"],
+        weekdays=None if weekdays is None else frozenset(weekdays),
+        action=WindowAction(row["action"]),
+        project_id=row["project_id"],
+    )
+
+
+def _tariff_of(row: Row, zone: str) -> Tariff:
+    return Tariff(
+        name=row["name"],
+        zone=zone,
+        currency=row["currency"],
+        valid_from=instant(row["valid_from"]),
+        valid_to=instant(row["valid_to"]),
+        holidays=frozenset(map(date.fromisoformat, row["holidays"])),
+        make_up_workdays=frozenset(map(date.fromisoformat, row["make_up_workdays"])),
+        periods=tuple(_period_of(period) for period in row["periods"]),
+    )
+
+
+def _period_of(row: Row) -> TariffPeriod:
+    seasons: tuple[Season, ...] = ()
+    if row["season_start"] is not None and row["season_end"] is not None:
+        seasons = (Season(first=_month_day(row["season_start"]), last=_month_day(row["season_end"])),)
+    return TariffPeriod(
+        name=row["name"],
+        price_per_kwh=float(row["price_per_kwh"]),
+        start_sec=seconds_of_day(row["starts"], field="starts"),
+        end_sec=seconds_of_day(row["ends"], field="ends"),
+        weekdays=ALL_WEEKDAYS if row["weekdays"] is None else frozenset(row["weekdays"]),
+        months=ALL_MONTHS if row["months"] is None else frozenset(row["months"]),
+        seasons=seasons,
+        day_types=DAY_TYPES if row["day_types"] is None else frozenset(row["day_types"]),
+        priority=row["priority"],
+    )
+
+
+def _month_day(text: str) -> tuple[int, int]:
+    try:
+        month, day = text.split("-")
+        return int(month), int(day)
+    except ValueError as error:
+        raise InvalidDocument(
+            field="season", value=text, cause="not a month and day such as 10-16"
+        ) from error

@@ -1,0 +1,132 @@
+"""What reconcile reads and writes, a page of attempts at a time."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import TYPE_CHECKING
+
+from blsflow.adapters.postgres.documents import policy_of
+from blsflow.domain.confirmation import Observed
+from blsflow.domain.execution import CommandKind
+from blsflow.domain.settle import OpenAttempt, OpenMachine
+from blsflow.ports import AttemptStanding, FailedShare, OpenAges
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from datetime import timedelta
+    from typing import Any
+    from uuid import UUID
+
+    from blsflow.adapters.postgres.connection import Session
+    from blsflow.domain.settle import Settlement
+
+
+class ReconcileQueries:
+    """Reconcile's part of a transaction."""
+
+    _session: Session
+
+    def overdue_dispatching(self, older_than: timedelta, limit: int) -> int:
+        """Move attempts whose sender died to reconciling: they may have been sent, and are only read back."""
+        changed: int = self._session.query("overdue_dispatching", older_than=older_than, page_size=limit)[0][
+            "changed"
+        ]
+        return changed
+
+    def open_attempts(self, limit: int, lease: timedelta) -> Sequence[OpenAttempt]:
+        """Claim a page of attempts that are due for a look, fair over tenants."""
+        rows = self._session.query("claim_open_attempts", page_size=limit, lease=lease)
+        if not rows:
+            return []
+        machines: defaultdict[UUID, list[OpenMachine]] = defaultdict(list)
+        for row in self._session.query("open_machines", attempt_ids=[row["id"] for row in rows]):
+            machines[row["attempt_id"]].append(_machine_of(row))
+        return [
+            OpenAttempt(
+                attempt_id=row["id"],
+                tenant_id=row["tenant_id"],
+                policy_id=row["policy_id"],
+                tick_id=row["tick_id"],
+                occurrence_id=row["occurrence_id"],
+                key=row["idempotency_key"],
+                action=CommandKind(row["action"]),
+                project_id=row["project_id"],
+                reference=row["reference"],
+                dispatched_at=row["dispatched_at"],
+                request_expires_at=row["request_expires_at"],
+                checks=row["checks"],
+                alerted=row["alerted"],
+                machines=tuple(machines[row["id"]]),
+            )
+            for row in rows
+        ]
+
+    def record_settlements(self, settlements: Sequence[Settlement]) -> Sequence[AttemptStanding]:
+        """Write what read-backs settled; return where each attempt stands."""
+        outcomes = [(s.attempt.attempt_id, outcome) for s in settlements for outcome in s.outcomes]
+        ended = [(s.attempt.attempt_id, machine_id) for s in settlements for machine_id in s.job_ended]
+        if ended:
+            self._session.query(
+                "mark_jobs_ended",
+                attempt_ids=[attempt_id for attempt_id, _ in ended],
+                machine_ids=[machine_id for _, machine_id in ended],
+            )
+        if outcomes:
+            self._session.query(
+                "settle_machines",
+                attempt_ids=[attempt_id for attempt_id, _ in outcomes],
+                machine_ids=[outcome.machine_id for _, outcome in outcomes],
+                states=["succeeded" if outcome.succeeded else "failed" for _, outcome in outcomes],
+                reasons=[outcome.reason for _, outcome in outcomes],
+            )
+        rows = self._session.query(
+            "settle_attempts",
+            attempt_ids=[s.attempt.attempt_id for s in settlements],
+            references=[s.reference for s in settlements],
+            waiting_for=[s.waiting_for for s in settlements],
+            next_check_at=[s.next_check_at for s in settlements],
+            alerts=[s.alert for s in settlements],
+        )
+        return [
+            AttemptStanding(
+                attempt_id=row["id"],
+                policy_id=row["policy_id"],
+                state=row["state"],
+                ended=row["ended"],
+                alert=row["alert"],
+            )
+            for row in rows
+        ]
+
+    def failed_shares(self, policy_ids: Sequence[int]) -> Sequence[FailedShare]:
+        """Return how the machines of each policy's actions fared lately; frozen policies are left out."""
+        rows = self._session.query("failed_shares", policy_ids=list(policy_ids))
+        return [
+            FailedShare(
+                policy=policy_of(row["policy"], (), ()), failed=row["failed"], finished=row["finished"]
+            )
+            for row in rows
+        ]
+
+    def open_ages(self) -> OpenAges:
+        """Return what is still open and how old the oldest of it is."""
+        return OpenAges(**self._session.query("open_ages")[0])
+
+    def maintain_partitions(self, retention_days: int) -> None:
+        """Make the coming days' partitions, drop those past retention."""
+        self._session.query("maintain_partitions", keep_days=retention_days)
+
+
+def _machine_of(row: Mapping[str, Any]) -> OpenMachine:
+    observed = None
+    if row["reported_at"] is not None or row["measured_at"] is not None:
+        observed = Observed(
+            project_id=row["project_id"],
+            status=row["status"],
+            hashrate_hs=row["hashrate_hs"],
+            reported_at=row["reported_at"],
+            power_w=row["power_w"],
+            power_at=row["measured_at"],
+            nameplate_power_w=row["nameplate_power_w"],
+        )
+    return OpenMachine(machine_id=row["machine_id"], job_ended_at=row["job_ended_at"], observed=observed)

@@ -1,0 +1,121 @@
+-- name: set_enabled
+-- An operator's word: enabling also lifts an open freeze, on the record, and starts the counts anew; the schedule's cursor
+-- continues from now in its own rhythm.
+with policy as (
+    update smart_schedule_policy_groups
+    set enabled = :enabled::boolean, consecutive_failures = case when :enabled::boolean then 0 else consecutive_failures end,
+        version = version + 1, updated_at = now()
+    where id = :policy_id::bigint and (:tenant_id::text is null or tenant_id = :tenant_id) and archived_at is null
+    returning id, tenant_id, name
+), lifted as (
+    update smart_schedule_freezes f set lifted_at = now(), lifted_by = :by, lift_reason = :why
+    from policy p where f.policy_id = p.id and f.lifted_at is null and :enabled::boolean
+    returning f.id, f.cause, f.frozen_at
+), scheduled as (
+    update smart_schedule_schedules s set paused = not :enabled::boolean, updated_at = now(),
+        next_run_at = case when :enabled::boolean then :next_run_at::timestamptz else next_run_at end
+    from policy p where s.policy_id = p.id and s.archived_at is null
+), logged as (
+    insert into smart_schedule_log_events (at, tenant_id, policy_id, level, code, params)
+    select now(), p.tenant_id, p.id, 'info', case when :enabled::boolean then 'policy_enabled' else 'policy_disabled' end,
+           jsonb_build_object('by', :by::text, 'why', :why::text, 'froze_for', (select cause from lifted),
+                              'frozen_at', (select frozen_at from lifted))
+    from policy p
+)
+select p.id, p.tenant_id, p.name, (select cause from lifted) as froze_for from policy p
+
+-- name: policy_schedule
+-- The rule under which a policy ticks.
+select s.id, s.rule, s.time_zone, p.tenant_id from smart_schedule_schedules s
+join smart_schedule_policy_groups p on p.id = s.policy_id
+where s.policy_id = :policy_id::bigint and s.archived_at is null
+  and (:tenant_id::text is null or p.tenant_id = :tenant_id)
+
+-- name: policy_for_freeze
+select id, tenant_id, name from smart_schedule_policy_groups
+where id = :policy_id::bigint and (:tenant_id::text is null or tenant_id = :tenant_id) and archived_at is null
+for update
+
+-- name: policy_status
+-- Where every policy stands: state, freeze, last tick, open work.
+select p.id, p.tenant_id, p.name, p.mode, p.execution_mode, p.enabled, p.consecutive_failures,
+       f.cause as frozen_for, f.frozen_at, f.frozen_by, f.detail as freeze_detail,
+       t.id as tick_id, t.ticked_at, t.machines, t.counts, t.failure, t.gain_cny_per_day, s.next_run_at, s.broken,
+       (select count(*) from smart_schedule_attempts a where a.policy_id = p.id and a.ended_at is null) as open_attempts,
+       coalesce(e.holder = 'blsflow' and e.expires_at > now(), false) as lease_held
+from smart_schedule_policy_groups p
+left join smart_schedule_freezes f on f.policy_id = p.id and f.lifted_at is null
+left join smart_schedule_schedules s on s.policy_id = p.id and s.archived_at is null
+left join smart_schedule_executor_leases e on e.tenant_id = p.tenant_id
+left join lateral (select * from smart_schedule_ticks t where t.policy_id = p.id order by t.id desc limit 1) t on true
+where p.archived_at is null and (:policy_id::bigint is null or p.id = :policy_id::bigint)
+  and (:tenant_id::text is null or p.tenant_id = :tenant_id)
+order by p.id
+
+-- name: follow_log
+-- Log events after an id, never past the oldest transaction still open: one that commits late is not lost.
+select id, at, tenant_id, policy_id, kind, level, code, params, tick_id, attempt_id, machine_id
+from smart_schedule_log_events
+where id > :after_id::bigint and xid < pg_snapshot_xmin(pg_current_snapshot())
+  and (:policy_id::bigint is null or policy_id = :policy_id::bigint)
+  and (:tenant_id::text is null or tenant_id = :tenant_id)
+order by id limit :page_size::integer
+
+-- name: newest_log_id
+-- The id after which the last page of a log begins.
+select coalesce(min(id) - 1, 0) as after_id from (
+    select id from smart_schedule_log_events
+    where (:policy_id::bigint is null or policy_id = :policy_id::bigint)
+      and (:tenant_id::text is null or tenant_id = :tenant_id)
+    order by id desc limit :page_size::integer
+) newest
+
+-- name: request_run
+-- A manual run: the same request id gives the same occurrence, whatever happened since.
+with asked as (
+    insert into smart_schedule_occurrences
+        (tenant_id, schedule_id, kind, origin, planned_at, request_id, request_fingerprint, state, recorded_at)
+    select s.tenant_id, s.id, s.kind, 'manual', now(), :request_id, :fingerprint, 'recorded', now()
+    from smart_schedule_schedules s
+    where s.id = :schedule_id::bigint and s.archived_at is null and (:tenant_id::text is null or s.tenant_id = :tenant_id)
+    on conflict (schedule_id, request_id) where origin = 'manual' do nothing
+    returning id, state, reason, request_fingerprint, true as is_new
+)
+select * from asked
+union all
+select o.id, o.state, o.reason, o.request_fingerprint, false
+from smart_schedule_occurrences o
+where o.schedule_id = :schedule_id::bigint and o.request_id = :request_id and o.origin = 'manual'
+  and (:tenant_id::text is null or o.tenant_id = :tenant_id) and not exists (select from asked)
+
+-- name: close_attempt
+-- An operator's word that an attempt is over although nobody could confirm it: on the record, with its locks freed.
+with closed as (
+    update smart_schedule_attempts set state = 'interrupted', reason = 'closed_by_operator', ended_at = now(),
+           detail = detail || jsonb_build_object('closed_by', :by::text, 'why', :why::text)
+    where id = :attempt_id::uuid and ended_at is null and state <> 'prepared'
+      and (:tenant_id::text is null or tenant_id = :tenant_id)
+    returning id, tenant_id, policy_id, tick_id, occurrence_id, action, project_id, reference
+), machines as (
+    update smart_schedule_attempt_machines m set state = 'failed', reason = 'closed_by_operator', ended_at = now()
+    from closed c where m.attempt_id = c.id and m.state = 'pending'
+    returning m.machine_id, m.fencing_token
+), freed as (
+    update smart_schedule_machine_locks l set freed_at = now(), freed_by = 'operator:' || :by
+    from machines m where l.machine_id = m.machine_id and l.fencing_token = m.fencing_token and l.freed_at is null
+), logged as (
+    insert into smart_schedule_log_events (at, tenant_id, policy_id, level, code, params, tick_id, attempt_id)
+    select now(), c.tenant_id, c.policy_id, 'warning', 'attempt_closed_by_operator',
+           jsonb_build_object('by', :by::text, 'why', :why::text, 'action', c.action, 'job_id', c.reference,
+                              'machines', (select count(*) from machines)), c.tick_id, c.id
+    from closed c
+)
+select c.id, c.occurrence_id, (select count(*) from machines) as machines from closed c
+
+-- name: open_work
+-- What is under way: attempts with their machines, oldest first.
+select a.id, a.tenant_id, a.policy_id, a.action, a.project_id, a.state, a.reason, a.reference, a.dispatched_at, a.checks,
+       a.unresolved_alerted_at, count(m.*) filter (where m.state = 'pending') as open_machines
+from smart_schedule_attempts a left join smart_schedule_attempt_machines m on m.attempt_id = a.id
+where a.ended_at is null and (:tenant_id::text is null or a.tenant_id = :tenant_id)
+group by a.id order by a.prepared_at, a.id limit :page_size::integer

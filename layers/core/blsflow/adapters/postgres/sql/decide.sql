@@ -1,0 +1,261 @@
+-- name: lock_policy_of
+-- The policy's row lock makes ticks of one policy take turns; what they see is read only after it is held.
+select p.id
+from smart_schedule_occurrences o
+join smart_schedule_schedules s on s.id = o.schedule_id
+join smart_schedule_policy_groups p on p.id = s.policy_id
+where o.id = :occurrence_id::bigint
+for update of p
+
+-- name: read_tick
+-- The occurrence and all that may forbid it to begin.
+select o.id as occurrence_id, o.schedule_id, o.state, o.planned_at, o.origin, s.paused, s.archived_at is not null as archived,
+       to_jsonb(p) as policy,
+       (select coalesce(jsonb_agg(to_jsonb(c) order by c.position), '[]')
+        from smart_schedule_policy_candidates c where c.policy_id = p.id) as candidates,
+       (select coalesce(jsonb_agg(to_jsonb(w) order by w.id), '[]')
+        from smart_schedule_policy_windows w where w.policy_id = p.id) as windows,
+       exists (select from smart_schedule_freezes f where f.policy_id = p.id and f.lifted_at is null) as frozen,
+       exists (select from smart_schedule_executor_leases e
+               where e.tenant_id = p.tenant_id and e.holder = :holder and e.expires_at > now()) as lease_held,
+       exists (select from smart_schedule_occurrences a
+               where a.schedule_id = o.schedule_id and a.id <> o.id
+                 and a.state in ('running', 'reconciling', 'cancelling')) as active,
+       nextval(pg_get_serial_sequence('smart_schedule_ticks', 'id')) as tick_id
+from smart_schedule_occurrences o
+join smart_schedule_schedules s on s.id = o.schedule_id
+join smart_schedule_policy_groups p on p.id = s.policy_id
+where o.id = :occurrence_id::bigint
+for update of o
+
+-- name: begin_occurrence
+-- Compare-and-set: whoever comes second, or after an end, changes nothing.
+update smart_schedule_occurrences set state = 'running', began_at = now()
+where id = :occurrence_id::bigint and state = 'recorded'
+returning id
+
+-- name: skip_occurrence
+-- Recorded, and not to be begun: closed with its reason.
+with skipped as (
+    update smart_schedule_occurrences set state = 'skipped', reason = :reason, ended_at = now()
+    where id = :occurrence_id::bigint and state = 'recorded'
+    returning tenant_id, schedule_id, planned_at
+), logged as (
+    insert into smart_schedule_log_events (at, tenant_id, policy_id, code, params)
+    select now(), k.tenant_id, s.policy_id, 'run_skipped',
+           jsonb_build_object('schedule_id', s.id, 'reason', :reason::text, 'planned_at', k.planned_at)
+    from skipped k join smart_schedule_schedules s on s.id = k.schedule_id
+)
+select count(*) as closed from skipped
+
+-- name: tick_inputs
+-- All that the machines of a policy share, in one answer: projects with their newest readings, clusters with their tariffs,
+-- classes (cluster and model) with run configurations and eligibility, and the other policies of the tenant.
+with scope as (
+    select resource_type, resource_id from smart_schedule_policy_scopes where policy_id = :policy_id::bigint
+), members as (
+    select m.cluster_id, m.model, count(*) as machines,
+           bool_or(exists (select from scope where resource_type = 'tenant')
+                or exists (select from scope where resource_type = 'cluster' and resource_id = m.cluster_id::text)
+                or exists (select from scope where resource_type = 'model' and resource_id = m.model)) as covered
+    from machines m
+    where m.tenant_id = :tenant_id
+      and (exists (select from scope where resource_type = 'tenant')
+           or m.cluster_id in (select resource_id::bigint from scope where resource_type = 'cluster')
+           or m.model in (select resource_id from scope where resource_type = 'model')
+           or m.id in (select resource_id::bigint from scope where resource_type = 'machine'))
+    group by m.cluster_id, m.model
+), wanted as (
+    select distinct p.id, p.name, p.price_key, p.algorithm
+    from projects p where p.tenant_id = :tenant_id
+)
+select
+    (select coalesce(jsonb_agg(to_jsonb(w) || jsonb_build_object('reading', (
+        select jsonb_build_object('revenue', case when r.revenue in ('NaN', 'Infinity', '-Infinity') then null else r.revenue end,
+                                  'finite', coalesce(r.revenue not in ('NaN', 'Infinity', '-Infinity'), false),
+                                  'unit', r.unit, 'currency', r.currency, 'algorithm', r.algorithm,
+                                  'taken_at', r.taken_at, 'received_at', r.received_at, 'flags', r.flags)
+        from smart_schedule_profit_readings r
+        where r.price_key = w.price_key order by r.received_at desc limit 1)) order by w.id), '[]')
+     from wanted w) as projects,
+    (select coalesce(jsonb_agg(jsonb_build_object('id', c.id, 'time_zone', c.time_zone, 'tariffs', (
+        select coalesce(jsonb_agg(to_jsonb(t) || jsonb_build_object('periods', (
+            select coalesce(jsonb_agg(to_jsonb(p) order by p.id), '[]')
+            from cluster_tariff_periods p where p.tariff_id = t.id)) order by t.id), '[]')
+        from cluster_tariffs t where t.cluster_id = c.id
+          and (t.valid_to is null or t.valid_to > now()) )) order by c.id), '[]')
+     from clusters c where c.id in (select cluster_id from members)) as clusters,
+    (select coalesce(jsonb_agg(jsonb_build_object(
+        'cluster_id', m.cluster_id, 'model', m.model, 'machines', m.machines, 'covered', m.covered,
+        'nameplate_hashrate_hs', mm.nameplate_hashrate_hs, 'nameplate_power_w', mm.nameplate_power_w,
+        'run_configs', (select coalesce(jsonb_object_agg(rc.project_id, rc.id), '{}')
+                        from project_run_configurations rc join wanted w on w.id = rc.project_id
+                        where rc.model = m.model and rc.runnable and (mm.algorithm is null or mm.algorithm = w.algorithm)),
+        'allowed', (select coalesce(jsonb_agg(distinct e.project_id), '[]') from smart_schedule_resource_eligibilities e
+                    where e.tenant_id = :tenant_id and e.allowed
+                      and ((e.resource_type = 'cluster' and e.resource_id = m.cluster_id::text)
+                           or (e.resource_type = 'model' and e.resource_id = m.model))),
+        'denied', (select coalesce(jsonb_agg(distinct e.project_id), '[]') from smart_schedule_resource_eligibilities e
+                   where e.tenant_id = :tenant_id and not e.allowed
+                     and ((e.resource_type = 'cluster' and e.resource_id = m.cluster_id::text)
+                          or (e.resource_type = 'model' and e.resource_id = m.model)))
+     ) order by m.cluster_id, m.model), '[]')
+     from members m left join machine_models mm on mm.model = m.model) as classes,
+    (select coalesce(jsonb_agg(to_jsonb(p) || jsonb_build_object(
+        'windows', (select coalesce(jsonb_agg(to_jsonb(w) order by w.id), '[]')
+                    from smart_schedule_policy_windows w where w.policy_id = p.id),
+        'scopes', (select coalesce(jsonb_agg(to_jsonb(s)), '[]')
+                   from smart_schedule_policy_scopes s where s.policy_id = p.id)) order by p.id), '[]')
+     from smart_schedule_policy_groups p
+     where p.tenant_id = :tenant_id and p.id <> :policy_id::bigint and p.enabled and p.archived_at is null) as others,
+    (select coalesce(jsonb_agg(to_jsonb(s)), '[]') from scope s) as scopes,
+    (select to_jsonb(f.flags) from smart_schedule_profit_fetches f where f.outcome = 'ok'
+     order by f.fetched_at desc limit 1) as snapshot_flags
+
+-- name: adopt_foreign_changes
+-- A machine whose fresh report differs from what was last brought about here, with nobody acting on it: somebody else
+-- changed it. It is reported once, counted, and taken as the new state of affairs.
+with seen as (
+    select s.machine_id, s.expected, s.expected_project, r.status, r.project_id, r.reported_at
+    from smart_schedule_machine_states s
+    join machines m on m.id = s.machine_id
+    join machine_mining_runtime r on r.machine_id = s.machine_id
+    where m.tenant_id = :tenant_id
+      and (m.id = any (:machine_ids::bigint[])
+           or (m.cluster_id, m.model) in (select * from unnest(:cluster_ids::bigint[], :models::text[])))
+      and s.expected <> 'unset'
+      and r.reported_at > s.changed_at and r.reported_at > now() - make_interval(secs => :report_max_age_sec::integer)
+      and r.status in ('mining', 'stopped', 'off')
+      and (r.status <> s.expected or (r.status = 'mining' and r.project_id is distinct from s.expected_project))
+      and not exists (select from smart_schedule_machine_locks l where l.machine_id = s.machine_id and l.freed_at is null)
+), adopted as (
+    update smart_schedule_machine_states s
+    set expected = seen.status, expected_project = case when seen.status = 'mining' then seen.project_id end,
+        stopped_by = case when seen.status <> 'mining' then 'human' end,
+        changed_at = seen.reported_at, foreign_changes = least(s.foreign_changes + 1, 255), foreign_seen_at = now()
+    from seen where s.machine_id = seen.machine_id
+    returning s.machine_id, seen.expected as was, seen.expected_project as was_project, seen.status, seen.project_id,
+              s.foreign_changes
+), logged as (
+    insert into smart_schedule_log_events (at, tenant_id, policy_id, level, code, params, machine_id)
+    select now(), :tenant_id, :policy_id::bigint, 'warning', 'foreign_change',
+           jsonb_build_object('machine_id', machine_id, 'was', was, 'was_project', was_project, 'is', status,
+                              'is_project', project_id, 'count', foreign_changes),
+           machine_id
+    from adopted
+)
+select count(*) as changes, coalesce(max(foreign_changes), 0) as most from adopted
+
+-- name: insert_attempts
+-- The batches of a tick, each under a key derived from its decisions.
+insert into smart_schedule_attempts
+    (id, tenant_id, kind, idempotency_key, occurrence_id, policy_id, tick_id, action, project_id, run_config_id, state,
+     prepared_at, valid_until)
+select a.id, :tenant_id, 'device_batch', a.key, :occurrence_id::bigint, :policy_id::bigint, :tick_id::bigint, a.action,
+       a.project_id, a.run_config_id, 'prepared', now(), :valid_until::timestamptz
+from unnest(:ids::uuid[], :keys::text[], :actions::text[], :projects::bigint[], :run_configs::bigint[])
+     as a (id, key, action, project_id, run_config_id)
+
+-- name: take_locks
+-- Locks of all machines that the tick would move, in machine order everywhere (opposite orders deadlock). One that is
+-- held is not taken: that decision becomes skip. An expired one may be taken over, since nothing was sent under it.
+with wanted as (
+    select machine_id, attempt_id, from_project
+    from smart_schedule_machine_decisions
+    where tick_id = :tick_id::bigint and ticked_at = :ticked_at::timestamptz and attempt_id is not null
+    order by machine_id
+), taken as (
+    insert into smart_schedule_machine_locks
+        (machine_id, tenant_id, owner_kind, owner_id, fencing_token, taken_at, expires_at)
+    select machine_id, :tenant_id, 'attempt', attempt_id, nextval('smart_schedule_fencing_tokens'), now(),
+           now() + :lock_ttl::interval
+    from wanted order by machine_id
+    on conflict (machine_id) do update
+    set tenant_id = excluded.tenant_id, owner_kind = excluded.owner_kind, owner_id = excluded.owner_id,
+        fencing_token = excluded.fencing_token, taken_at = excluded.taken_at, expires_at = excluded.expires_at,
+        freed_at = null, freed_by = null, alerted_at = null
+    where smart_schedule_machine_locks.freed_at is not null or smart_schedule_machine_locks.expires_at <= now()
+    returning machine_id, owner_id, fencing_token
+), members as (
+    insert into smart_schedule_attempt_machines (attempt_id, machine_id, fencing_token, from_project)
+    select t.owner_id, t.machine_id, t.fencing_token, w.from_project from taken t join wanted w using (machine_id)
+), lost as (
+    update smart_schedule_machine_decisions d
+    set action = 'skip', reason = 'locked', attempt_id = null
+    from (select machine_id from wanted except select machine_id from taken) w
+    where d.tick_id = :tick_id::bigint and d.ticked_at = :ticked_at::timestamptz and d.machine_id = w.machine_id
+)
+select owner_id as attempt_id, count(*) as machines from taken group by owner_id
+
+-- name: drop_empty_attempts
+-- A batch that won no lock was never an attempt.
+delete from smart_schedule_attempts where id = any (:ids::uuid[]) and state = 'prepared'
+
+-- name: log_prepared
+insert into smart_schedule_log_events (at, tenant_id, policy_id, code, params, tick_id, attempt_id)
+select now(), a.tenant_id, a.policy_id, 'batch_prepared',
+       jsonb_build_object('action', a.action, 'project_id', a.project_id, 'machines', n.machines), a.tick_id, a.id
+from unnest(:ids::uuid[], :machines::integer[]) as n (id, machines) join smart_schedule_attempts a using (id)
+
+-- name: withhold_moves
+-- The decisions of a tick as they were proposed, none of them carried out.
+update smart_schedule_machine_decisions
+set action = 'skip', reason = :reason, attempt_id = null
+where tick_id = :tick_id::bigint and ticked_at = :ticked_at::timestamptz
+  and action in ('switch', 'start', 'stop', 'power_off')
+
+-- name: request_benchmarks
+-- One open run per machine and project, whoever asks.
+with asked as (
+    insert into smart_schedule_benchmark_runs
+        (id, tenant_id, policy_id, machine_id, project_id, state, not_before, requested_at)
+    select gen_random_uuid(), :tenant_id, :policy_id::bigint, a.machine_id, a.project_id, 'pending', now(), now()
+    from unnest(:machine_ids::bigint[], :project_ids::bigint[]) as a (machine_id, project_id)
+    on conflict (machine_id, project_id) where ended_at is null do nothing
+    returning 1
+)
+select count(*) as asked from asked
+
+-- name: finish_tick
+-- The tick itself, the policy's failure count and accepted price levels, and the occurrence's end if nothing is to be sent.
+with tick as (
+    insert into smart_schedule_ticks
+        (id, tenant_id, policy_id, occurrence_id, ticked_at, execution_mode, policy_version, inputs, failure, machines, counts,
+         gain_cny_per_day, valid_until, took_ms)
+    overriding system value
+    values (:tick_id::bigint, :tenant_id, :policy_id::bigint, :occurrence_id::bigint, now(), :execution_mode,
+            :policy_version::bigint, :inputs::jsonb, :failure, :machines::integer, :counts::jsonb, :gain::double precision,
+            :valid_until::timestamptz, extract(epoch from clock_timestamp() - now())::numeric * 1000)
+    returning id
+), counted as (
+    update smart_schedule_policy_groups set consecutive_failures = :failures::integer
+    where id = :policy_id::bigint and consecutive_failures <> :failures::integer
+), levelled as (
+    update smart_schedule_policy_candidates c
+    set price_level = l.level, price_level_at = l.level_at, price_pending_level = l.pending_level,
+        price_pending_since = l.pending_since
+    from unnest(:level_projects::bigint[], :levels::double precision[], :levels_at::timestamptz[],
+                :pending_levels::double precision[], :pending_since::timestamptz[])
+         as l (project_id, level, level_at, pending_level, pending_since)
+    where c.policy_id = :policy_id::bigint and c.project_id = l.project_id
+), ended as (
+    update smart_schedule_occurrences
+    set state = case when :running::boolean then state else 'succeeded' end,
+        ended_at = case when :running::boolean then null else now() end,
+        detail = jsonb_build_object('tick_id', :tick_id::bigint)
+    where id = :occurrence_id::bigint
+)
+select id from tick
+
+-- name: finish_dry_run
+-- A dry run stores nothing but that it ran and what it counted.
+update smart_schedule_occurrences
+set state = 'succeeded', ended_at = now(), detail = :detail::jsonb
+where id = :occurrence_id::bigint and state = 'running'
+
+-- name: open_freeze
+-- At most one open freeze per policy; whoever is second changes nothing and notifies nobody.
+insert into smart_schedule_freezes (policy_id, tenant_id, cause, detail, frozen_at, frozen_by)
+values (:policy_id::bigint, :tenant_id, :cause, :detail::jsonb, now(), :frozen_by)
+on conflict (policy_id) where lifted_at is null do nothing
+returning id

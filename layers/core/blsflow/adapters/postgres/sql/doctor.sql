@@ -1,0 +1,141 @@
+-- name: doctor_two_active_occurrences
+-- A schedule has at most one occurrence at work.
+select schedule_id, array_agg(id order by id) as occurrence_ids
+from smart_schedule_occurrences where state in ('running', 'reconciling', 'cancelling')
+group by schedule_id having count(*) > 1 limit :page_size::integer
+
+-- name: doctor_twice_recorded
+-- A planned time is recorded once.
+select schedule_id, planned_at, array_agg(id order by id) as occurrence_ids
+from smart_schedule_occurrences where origin = 'planned'
+group by schedule_id, planned_at having count(*) > 1 limit :page_size::integer
+
+-- name: doctor_unbegun_occurrences
+-- What was recorded is begun, or closed by the next scans.
+select id as occurrence_id, schedule_id, planned_at, recorded_at, enqueued_at
+from smart_schedule_occurrences
+where state = 'recorded' and recorded_at < now() - :patience::interval order by id limit :page_size::integer
+
+-- name: doctor_unfinished_ticks
+-- A tick that has nothing left to send has ended.
+select o.id as occurrence_id, o.schedule_id, o.began_at
+from smart_schedule_occurrences o
+where o.kind = 'policy_tick' and o.state = 'running' and o.began_at < now() - :patience::interval
+  and not exists (select from smart_schedule_attempts a
+                  where a.occurrence_id = o.id and a.state in ('prepared', 'dispatching'))
+order by o.id limit :page_size::integer
+
+-- name: doctor_decisions_of_no_tick
+-- Every decision belongs to a tick.
+select d.tick_id, d.ticked_at, count(*) as decisions
+from smart_schedule_machine_decisions d
+where not exists (select from smart_schedule_ticks t where t.id = d.tick_id)
+group by d.tick_id, d.ticked_at limit :page_size::integer
+
+-- name: doctor_ticks_without_their_decisions
+-- A tick has exactly one decision per machine that it counted (within the retention of decisions).
+select t.id as tick_id, t.policy_id, t.machines, count(d.machine_id) as decisions
+from smart_schedule_ticks t
+left join smart_schedule_machine_decisions d on d.tick_id = t.id and d.ticked_at = t.ticked_at
+where t.ticked_at > now() - interval '1 day'
+group by t.id having count(d.machine_id) <> t.machines order by t.id limit :page_size::integer
+
+-- name: doctor_moves_without_attempt
+-- What an executing tick decided to move is in a batch.
+select d.tick_id, d.machine_id, d.action
+from smart_schedule_machine_decisions d
+join smart_schedule_ticks t on t.id = d.tick_id and t.ticked_at = d.ticked_at
+where t.execution_mode = 'execute' and d.action in ('switch', 'start', 'stop', 'power_off') and d.attempt_id is null
+  and d.ticked_at > now() - interval '1 day'
+order by d.tick_id, d.machine_id limit :page_size::integer
+
+-- name: doctor_machines_in_two_attempts
+-- A machine is commanded by one attempt at a time.
+select machine_id, array_agg(attempt_id) as attempt_ids
+from smart_schedule_attempt_machines where state = 'pending'
+group by machine_id having count(*) > 1 limit :page_size::integer
+
+-- name: doctor_freed_too_early
+-- A machine whose end is not confirmed is locked, under the token of its attempt.
+select m.attempt_id, m.machine_id, m.fencing_token, l.fencing_token as lock_token, l.freed_at, l.freed_by
+from smart_schedule_attempt_machines m
+join smart_schedule_attempts a on a.id = m.attempt_id
+left join smart_schedule_machine_locks l on l.machine_id = m.machine_id
+where m.state = 'pending' and a.dispatched_at is not null
+  and (l.machine_id is null or l.freed_at is not null or l.fencing_token <> m.fencing_token)
+order by m.attempt_id, m.machine_id limit :page_size::integer
+
+-- name: doctor_locks_of_nobody
+-- A live lock belongs to a machine whose end is open: an attempt's, or a benchmark run's.
+select l.machine_id, l.owner_kind, l.owner_id, l.taken_at, l.expires_at
+from smart_schedule_machine_locks l
+where l.freed_at is null and l.expires_at > now()
+  and not exists (select from smart_schedule_attempt_machines m
+                  where m.attempt_id = l.owner_id and m.machine_id = l.machine_id and m.state = 'pending')
+  and not exists (select from smart_schedule_benchmark_runs r where r.id = l.owner_id and r.ended_at is null)
+order by l.machine_id limit :page_size::integer
+
+-- name: doctor_attempts_without_end
+-- An attempt with no open machine has ended, and one that has ended has no open machine.
+select a.id as attempt_id, a.state, count(m.*) filter (where m.state = 'pending') as open_machines
+from smart_schedule_attempts a left join smart_schedule_attempt_machines m on m.attempt_id = a.id
+where a.kind = 'device_batch'
+group by a.id
+having (a.ended_at is null) <> (count(m.*) filter (where m.state = 'pending') > 0)
+limit :page_size::integer
+
+-- name: doctor_unsent_attempts
+-- A prepared attempt is sent, or expires and is closed by the next scans.
+select id as attempt_id, policy_id, action, prepared_at, valid_until
+from smart_schedule_attempts
+where state = 'prepared' and valid_until < now() - :patience::interval order by prepared_at limit :page_size::integer
+
+-- name: doctor_lost_senders
+-- An attempt does not stay dispatching longer than its sender can live.
+select id as attempt_id, policy_id, action, dispatched_at
+from smart_schedule_attempts
+where state = 'dispatching' and dispatched_at < now() - :patience::interval order by dispatched_at limit :page_size::integer
+
+-- name: doctor_unresolved_attempts
+-- Nobody could confirm these for longer than the alert time; look into them, and close them with a reason if need be.
+select id as attempt_id, policy_id, action, reference as job_id, reason as waiting_for, dispatched_at
+from smart_schedule_attempts
+where ended_at is null and unresolved_alerted_at is not null order by dispatched_at limit :page_size::integer
+
+-- name: doctor_benchmark_runs_stuck
+-- A benchmark run that began ends, and puts its machine back.
+select id as run_id, machine_id, project_id, state, started_at
+from smart_schedule_benchmark_runs
+where state in ('running', 'restoring') and started_at < now() - interval '2 hours'
+order by started_at limit :page_size::integer
+
+-- name: doctor_policies_that_cannot_tick
+-- An enabled policy has a schedule whose rule can be read and that has a next run.
+select p.id as policy_id, p.name, s.id as schedule_id, s.next_run_at, s.broken
+from smart_schedule_policy_groups p
+left join smart_schedule_schedules s on s.policy_id = p.id and s.archived_at is null
+where p.enabled and p.archived_at is null
+  and (s.id is null or s.broken is not null or s.next_run_at is null or s.paused)
+order by p.id limit :page_size::integer
+
+-- name: doctor_policies_without_lease
+-- A policy that is to execute has the executor lease of its tenant.
+select p.id as policy_id, p.name, p.tenant_id, e.holder, e.expires_at
+from smart_schedule_policy_groups p left join smart_schedule_executor_leases e on e.tenant_id = p.tenant_id
+where p.enabled and p.archived_at is null and p.execution_mode = 'execute'
+  and (e.tenant_id is null or e.holder <> 'blsflow' or e.expires_at <= now())
+order by p.id limit :page_size::integer
+
+-- name: doctor_notifications_waiting
+-- Notifications go out.
+select id as notification_id, tenant_id, code, created_at, tries, next_try_at
+from smart_schedule_outbox
+where published_at is null and created_at < now() - interval '15 minutes' order by id limit :page_size::integer
+
+-- name: doctor_rows_outside_partitions
+-- Partitions are made ahead of their rows.
+select tableoid::regclass::text as partition, count(*) as rows
+from (select tableoid from only smart_schedule_machine_decisions_default
+      union all select tableoid from only smart_schedule_log_events_default
+      union all select tableoid from only smart_schedule_profit_readings_default) found
+group by 1 limit :page_size::integer

@@ -1,0 +1,29 @@
+-- name: write_events
+-- Log events in the transaction of the state they tell of.
+insert into smart_schedule_log_events (at, tenant_id, policy_id, kind, level, code, params, tick_id, attempt_id, machine_id)
+select now(), e.tenant_id, e.policy_id, e.kind, e.level, e.code, e.params::jsonb, e.tick_id, e.attempt_id, e.machine_id
+from unnest(:tenant_ids::text[], :policy_ids::bigint[], :kinds::text[], :levels::text[], :codes::text[], :params::text[],
+            :tick_ids::bigint[], :attempt_ids::uuid[], :machine_ids::bigint[])
+     as e (tenant_id, policy_id, kind, level, code, params, tick_id, attempt_id, machine_id)
+
+-- name: write_notifications
+-- Outbox rows: the notification exists exactly if the state it tells of does.
+insert into smart_schedule_outbox (tenant_id, policy_id, code, params, created_at, next_try_at)
+select n.tenant_id, n.policy_id, n.code, n.params::jsonb, now(), now()
+from unnest(:tenant_ids::text[], :policy_ids::bigint[], :codes::text[], :params::text[])
+     as n (tenant_id, policy_id, code, params)
+
+-- name: claim_notifications
+-- Outbox rows that nobody else is publishing; held until this transaction ends.
+select id, tenant_id, policy_id, code, params, created_at, tries
+from smart_schedule_outbox
+where published_at is null and next_try_at <= now()
+order by next_try_at, id limit :page_size::integer
+for update skip locked
+
+-- name: mark_published
+update smart_schedule_outbox set published_at = now(), tries = tries + 1 where id = :notification_id::bigint
+
+-- name: mark_unpublished
+update smart_schedule_outbox set tries = tries + 1, next_try_at = now() + :retry_after::interval
+where id = :notification_id::bigint

@@ -1,0 +1,124 @@
+"""What a scan reads and writes: prices as they came, due schedules, occurrences, and what a crash left behind."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from blsflow.domain.errors import InvalidDocument
+from blsflow.domain.recurrence import parse_rule
+from blsflow.ports import DueSchedule
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from datetime import datetime, timedelta
+    from uuid import UUID
+
+    from blsflow.adapters.postgres.connection import Session
+    from blsflow.domain.prices import ProfitSnapshot
+    from blsflow.domain.scan import ScanPlan
+
+
+class TickQueries:
+    """The tick's part of a transaction."""
+
+    _session: Session
+
+    def newest_fetch_at(self, source: str) -> datetime | None:
+        """Return when the feed was last asked."""
+        at: datetime | None = self._session.query("newest_fetch", source=source)[0]["fetched_at"]
+        return at
+
+    def store_snapshot(self, snapshot: ProfitSnapshot) -> int:
+        """Keep the readings of a snapshot as they came."""
+        prices = snapshot.prices
+        self._session.query(
+            "store_readings",
+            source=snapshot.source,
+            keys=[price.key for price in prices],
+            algorithms=[price.algorithm for price in prices],
+            taken_at=[price.taken_at for price in prices],
+            revenues=[float(price.revenue) for price in prices],
+            units=[price.unit for price in prices],
+            currencies=[price.currency for price in prices],
+            flags=[",".join(price.flags) for price in prices],
+        )
+        detail = "; ".join(f"{row.key} {row.field}: {row.cause}" for row in snapshot.rejected[:20]) or None
+        self._session.query(
+            "store_fetch",
+            source=snapshot.source,
+            outcome="ok",
+            detail=detail,
+            prices=len(prices),
+            flags=list(snapshot.flags),
+        )
+        return len(prices)
+
+    def store_fetch_failure(self, source: str, reason: str, detail: str) -> None:
+        """Keep that the feed could not be read, and why."""
+        self._session.query("store_fetch", source=source, outcome=reason, detail=detail, prices=0, flags=[])
+
+    def due_schedules(self, limit: int) -> Sequence[DueSchedule]:
+        """Lock the next due schedules that nobody else has, fair over tenants."""
+        found = []
+        for row in self._session.query("due_schedules", page_size=limit):
+            rule, broken = None, None
+            try:
+                rule = parse_rule({**row["rule"], "time_zone": row["time_zone"]})
+            except InvalidDocument as error:
+                broken = str(error)
+            found.append(
+                DueSchedule(
+                    schedule_id=row["id"],
+                    tenant_id=row["tenant_id"],
+                    kind=row["kind"],
+                    cursor=row["next_run_at"],
+                    rule=rule,
+                    broken=broken,
+                )
+            )
+        return found
+
+    def record_scan(self, plans: Sequence[tuple[DueSchedule, ScanPlan]]) -> Sequence[int]:
+        """Record occurrences and move cursors; return the ids of those to run."""
+        rows = self._session.query(
+            "record_scan",
+            schedule_ids=[due.schedule_id for due, _ in plans],
+            run_at=[plan.run_at for _, plan in plans],
+            missed_from=[plan.missed_from for _, plan in plans],
+            missed_counts=[plan.missed_count for _, plan in plans],
+            next_run_at=[plan.next_run_at for _, plan in plans],
+        )
+        return [row["id"] for row in rows]
+
+    def mark_broken(self, schedule_id: int, cause: str) -> None:
+        """Set a schedule aside whose rule cannot be read."""
+        self._session.query("mark_broken", schedule_id=schedule_id, cause=cause)
+
+    def close_unbegun(self, older_than: timedelta, limit: int) -> int:
+        """Close planned occurrences that were recorded and never begun."""
+        return self._count("close_unbegun", "closed", older_than=older_than, page_size=limit)
+
+    def close_finished_ticks(self) -> int:
+        """End running tick occurrences none of whose attempts waits to be sent."""
+        return self._count("close_finished_ticks", "closed")
+
+    def unqueued_occurrences(self, limit: int) -> Sequence[int]:
+        """Return recorded occurrences that were never enqueued."""
+        return [row["id"] for row in self._session.query("unqueued_occurrences", page_size=limit)]
+
+    def mark_occurrences_enqueued(self, ids: Sequence[int]) -> None:
+        """Note that messages for these went out."""
+        self._session.query("mark_occurrences_enqueued", ids=list(ids))
+
+    def unqueued_attempts(self, older_than: timedelta, limit: int) -> Sequence[UUID]:
+        """Return prepared attempts whose message was never sent, or is overdue."""
+        rows = self._session.query("unqueued_attempts", older_than=older_than, page_size=limit)
+        return [row["id"] for row in rows]
+
+    def mark_attempts_enqueued(self, ids: Sequence[UUID]) -> None:
+        """Note that messages for these went out."""
+        self._session.query("mark_attempts_enqueued", ids=list(ids))
+
+    def _count(self, name: str, column: str, **params: object) -> int:
+        count: int = self._session.query(name, **params)[0][column]
+        return count

@@ -1,0 +1,237 @@
+"""The one place where settings become adapters and adapters meet the use cases.
+
+A container builds one `Application` and keeps it; nothing connects before it is used.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from dataclasses import dataclass
+from datetime import timedelta
+from functools import cache, cached_property
+from typing import TYPE_CHECKING, Final
+
+from blsflow.adapters.postgres.connection import Session, parse_address
+from blsflow.adapters.postgres.store import PostgresStore
+from blsflow.domain.gates import Gates
+from blsflow.flow.decide import DecideReport, DecideSettings, decide
+from blsflow.flow.execute import ExecuteReport, execute
+from blsflow.flow.tick import TickReport, TickSettings, tick
+from blsflow.settings import HOLDER, InvalidSetting, Settings, read_settings
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from uuid import UUID
+
+    from blsflow.flow.notify import NotifyReport
+    from blsflow.flow.reconcile import ReconcileReport
+    from blsflow.ports import DeviceControl, ProfitFeed, Publisher, Queue
+
+_FEED_TIMEOUT_SEC: Final = 5.0
+_EXECUTE_FUNCTION_SEC: Final = 120
+"""The execute function's own time-out: a sender that committed longer ago is gone."""
+
+
+@dataclass
+class Application:
+    """Settings with everything built from them; adapters are made when first asked for.
+
+    ``decide_queue`` and ``execute_queue`` may be given (in one process); otherwise they are the SQS queues of the settings.
+    """
+
+    settings: Settings
+    own_decide_queue: Queue | None = None
+    own_execute_queue: Queue | None = None
+
+    @cached_property
+    def store(self) -> PostgresStore:
+        """The database."""
+        return PostgresStore(self.connect)
+
+    def connect(self) -> Session:
+        """Open a session with the credentials of this moment."""
+        settings = self.settings
+        if settings.database_url is not None:
+            return Session(parse_address(settings.database_url, tls=settings.database_tls))
+        if settings.database_secret_arn is not None:
+            from blsflow.adapters.aws import database_address  # noqa: PLC0415 - AWS only where the settings ask for it
+
+            return Session(database_address(settings.database_secret_arn, tls=settings.database_tls))
+        raise InvalidSetting(
+            name="BLSFLOW_SCHEDULER_DATABASE_URL",
+            value=None,
+            cause="set it (or BLSFLOW_SCHEDULER_DATABASE_SECRET_ARN) to say where the database is",
+        )
+
+    @cached_property
+    def gates(self) -> Gates:
+        """What this deployment allows."""
+        return Gates(
+            execute_enabled=self.settings.execute_enabled,
+            executor_configured=self.settings.executor_configured(),
+            holder=HOLDER,
+        )
+
+    @cached_property
+    def feed(self) -> ProfitFeed | None:
+        """The price feed; None when none is configured, which leaves every price unknown."""
+        settings = self.settings
+        if settings.profit_feed == "contract" and settings.profit_api_base_url is None:
+            return None
+        from blsflow.adapters.profit import open_feed  # noqa: PLC0415 - only the tick reads prices
+
+        return open_feed(
+            settings.profit_feed,
+            base_url=settings.profit_api_base_url,
+            api_key=settings.profit_api_key or self._secret(settings.profit_api_key_secret_arn),
+            timeout_sec=_FEED_TIMEOUT_SEC,
+            min_interval_sec=settings.profit_min_interval_sec,
+        )
+
+    @cached_property
+    def device_control(self) -> DeviceControl | None:
+        """The device-control service; None when none is configured."""
+        settings = self.settings
+        if settings.switch_api_base_url is None:
+            return None
+        from blsflow.adapters.device_control import HttpDeviceControl  # noqa: PLC0415 - only senders and followers need it
+
+        token = settings.switch_api_token or self._secret(settings.switch_api_token_secret_arn) or ""
+        return HttpDeviceControl(settings.switch_api_base_url, token, settings.switch_api_timeout_sec)
+
+    @cached_property
+    def decide_queue(self) -> Queue:
+        """Where due ticks go."""
+        url = self.settings.decide_queue_url
+        return self.own_decide_queue or _sqs("BLSFLOW_SCHEDULER_DECIDE_QUEUE_URL", url)
+
+    @cached_property
+    def execute_queue(self) -> Queue:
+        """Where prepared attempts go."""
+        url = self.settings.execute_queue_url
+        return self.own_execute_queue or _sqs("BLSFLOW_SCHEDULER_EXECUTE_QUEUE_URL", url)
+
+    @cached_property
+    def publisher(self) -> Publisher:
+        """Where notifications go."""
+        if self.settings.notification_topic_arn is None:
+            raise InvalidSetting(
+                name="BLSFLOW_SCHEDULER_NOTIFICATION_TOPIC_ARN", value=None, cause="set it to an SNS topic"
+            )
+        from blsflow.adapters.aws import SnsPublisher  # noqa: PLC0415 - only notify publishes
+
+        return SnsPublisher(self.settings.notification_topic_arn)
+
+    # ------------------------------------------------------------ use cases
+
+    def tick(self, *, budget_sec: float) -> TickReport:
+        """Scan once within a budget."""
+        settings = self.settings
+        return tick(
+            self.store,
+            feed=self.feed,
+            decide_queue=self.decide_queue,
+            execute_queue=self.execute_queue,
+            settings=TickSettings(
+                start_grace=timedelta(seconds=settings.start_grace_sec),
+                feed_min_interval=timedelta(seconds=settings.profit_min_interval_sec),
+                not_begun_after=timedelta(seconds=max(120, 2 * settings.tick_interval_sec)),
+            ),
+            time_left=_budget(budget_sec),
+        )
+
+    def decide(self, occurrence_id: int) -> DecideReport:
+        """Carry out one recorded tick."""
+        settings = self.settings
+        return decide(
+            self.store,
+            occurrence_id=occurrence_id,
+            execute_queue=self.execute_queue,
+            settings=DecideSettings(
+                gates=self.gates,
+                rate=settings.usdt_to_cny_rate,
+                batch_size=settings.batch_size,
+                lock_ttl=timedelta(seconds=settings.lock_ttl_sec),
+            ),
+        )
+
+    def execute(self, attempt_id: UUID) -> ExecuteReport:
+        """Send one prepared attempt."""
+        return execute(
+            self.store,
+            attempt_id=attempt_id,
+            device_control=self.device_control,
+            gates=self.gates,
+            request_timeout=timedelta(seconds=self.settings.switch_api_timeout_sec + 5),
+        )
+
+    def reconcile(self, *, budget_sec: float) -> ReconcileReport:
+        """Follow open attempts within a budget."""
+        from blsflow.domain.settle import Limits  # noqa: PLC0415 - only followers need it
+        from blsflow.flow.reconcile import ReconcileSettings, reconcile  # noqa: PLC0415 - likewise
+
+        settings = self.settings
+        return reconcile(
+            self.store,
+            device_control=self.device_control,
+            settings=ReconcileSettings(
+                limits=Limits(
+                    confirm_grace=timedelta(seconds=settings.confirm_grace_sec),
+                    unresolved_alert=timedelta(seconds=settings.unresolved_alert_sec),
+                    report_max_age_sec=600,
+                ),
+                sender_lost_after=timedelta(seconds=_EXECUTE_FUNCTION_SEC),
+                concurrency=settings.reconcile_concurrency,
+                retention_days=settings.retention_days,
+            ),
+            time_left=_budget(budget_sec),
+        )
+
+    def notify(self, *, budget_sec: float) -> NotifyReport:
+        """Publish what the outbox holds within a budget."""
+        from blsflow.flow.notify import notify  # noqa: PLC0415 - only notify publishes
+
+        return notify(self.store, publisher=self.publisher, time_left=_budget(budget_sec))
+
+    def migrate(self) -> list[str]:
+        """Bring the schema up to date; return what was applied."""
+        from blsflow.adapters.postgres.migrate import migrate  # noqa: PLC0415 - only a deployment migrates
+
+        session = self.connect()
+        try:
+            return migrate(session)
+        finally:
+            session.close()
+
+    def _secret(self, arn: str | None) -> str | None:
+        if arn is None:
+            return None
+        from blsflow.adapters.aws import read_secret  # noqa: PLC0415 - AWS only where the settings ask for it
+
+        return read_secret(arn)
+
+
+@cache
+def application() -> Application:
+    """Return this container's application, built from its environment."""
+    return Application(read_settings(os.environ))
+
+
+def application_from(environ: Mapping[str, str]) -> Application:
+    """Build an application from other settings than the process's own."""
+    return Application(read_settings(environ))
+
+
+def _sqs(name: str, url: str | None) -> Queue:
+    if url is None:
+        raise InvalidSetting(name=name, value=None, cause="set it to an SQS queue's URL")
+    from blsflow.adapters.aws import SqsQueue  # noqa: PLC0415 - AWS only where the settings ask for it
+
+    return SqsQueue(url)
+
+
+def _budget(seconds: float) -> Callable[[], bool]:
+    """Return a predicate that is true until the budget is spent, by the monotonic clock."""
+    ends = time.monotonic() + seconds
+    return lambda: time.monotonic() < ends

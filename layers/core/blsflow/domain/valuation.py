@@ -1,0 +1,141 @@
+"""From inputs as read to the market of a tick: judged prices in CNY, tariffs resolved, quarantine applied (R2). Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import TYPE_CHECKING, Final
+
+from blsflow.domain.inputs import Overriding
+from blsflow.domain.market import ClusterMarket, Market, ProjectMarket
+from blsflow.domain.policy import ExecutionMode
+from blsflow.domain.price_level import observe
+from blsflow.domain.prices import PriceFault, judge_price, to_cny
+from blsflow.domain.reading import Known, Unknown
+from blsflow.domain.tariff import TariffProblem, price_in_force
+from blsflow.domain.tariff_survey import next_change
+from blsflow.domain.units import HashFamily
+from blsflow.domain.windows import outranks
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from datetime import datetime
+
+    from blsflow.domain.inputs import ClusterInput, OtherPolicy, ProjectInput, TickInputs
+    from blsflow.domain.market import MachineClass
+    from blsflow.domain.policy import Policy
+    from blsflow.domain.price_level import PriceLevel
+    from blsflow.domain.reading import Reading
+
+NO_RANK: Final = 2_147_483_647
+_FAMILIES: Final = {"equihash": HashFamily.SOLUTION, "cuckoo": HashFamily.GRAPH, "cuckatoo": HashFamily.GRAPH}
+_ACTING: Final = (ExecutionMode.DRY_RUN, ExecutionMode.SHADOW, ExecutionMode.EXECUTE)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Valuation:
+    """The market of a tick, with what the policy has to remember and to worry about.
+
+    ``levels`` are the accepted price levels of candidates after this tick; ``flagged`` names candidates that monitoring
+    flagged as anomalous; ``worst_jump`` is the greatest price ratio of a candidate against its accepted level (1: none).
+    """
+
+    market: Market
+    levels: Mapping[int, PriceLevel]
+    flagged: tuple[str, ...]
+    worst_jump: float
+
+
+def value_market(inputs: TickInputs, policy: Policy, *, now: datetime, rate: float | None) -> Valuation:
+    """Judge every input of a policy at ``now``; ``rate`` is CNY per USDT, None if unknown."""
+    levels = dict(inputs.levels)
+    projects: dict[int, ProjectMarket] = {}
+    flagged: list[str] = list(inputs.snapshot_flags)
+    worst_jump = 1.0
+    for project in inputs.projects:
+        reading = _judged(project, policy, now)
+        if project.project_id in policy.candidates:
+            if isinstance(reading, Unknown) and reading.reason == PriceFault.FLAGGED_ANOMALOUS:
+                flagged.append(project.name)
+            if isinstance(reading, Known):
+                level, quarantined, jump = observe(
+                    levels.get(project.project_id),
+                    reading.value,
+                    reading.taken_at,
+                    jump_factor=policy.price_jump_factor,
+                    hold_sec=policy.price_hold_sec,
+                )
+                levels[project.project_id] = level
+                worst_jump = max(worst_jump, jump)
+                if quarantined:
+                    reading = Unknown(reason=PriceFault.QUARANTINED)
+        projects[project.project_id] = ProjectMarket(
+            project_id=project.project_id, name=project.name, revenue=to_cny(reading, rate)
+        )
+    horizon = timedelta(seconds=policy.holding_time_sec)
+    market = Market(
+        now=now,
+        projects=projects,
+        clusters={cluster.cluster_id: _priced(cluster, now, horizon) for cluster in inputs.clusters},
+        classes=inputs.classes,
+    )
+    return Valuation(market=market, levels=levels, flagged=tuple(flagged), worst_jump=worst_jump)
+
+
+def overriding(
+    policy: Policy, others: Sequence[OtherPolicy], classes: Sequence[MachineClass], *, now: datetime
+) -> Overriding:
+    """Find, per class and per single machine, the highest-ranking policy that outranks this one now (R3.6).
+
+    A policy yields only to those that go at least as far as itself: one in shadow overrides none that executes.
+    """
+    above = [
+        other
+        for other in others
+        if _ACTING.index(other.policy.execution_mode) >= _ACTING.index(policy.execution_mode)
+        and outranks(other.policy, policy, now)
+    ]
+    above.sort(key=lambda other: sum(outranks(another.policy, other.policy, now) for another in above))
+    of_classes = []
+    for machines in classes:
+        found = next(
+            (
+                (o.policy.id, rank)
+                for rank, o in enumerate(above)
+                if o.scope.covers(machines.cluster_id, machines.model)
+            ),
+            (0, NO_RANK),
+        )
+        of_classes.append(found)
+    of_machines: dict[int, tuple[int, int]] = {}
+    for rank, other in enumerate(above):
+        for machine_id in other.scope.machine_ids:
+            of_machines.setdefault(machine_id, (other.policy.id, rank))
+    return Overriding(of_classes=tuple(of_classes), of_machines=of_machines)
+
+
+def hash_family(algorithm: str) -> HashFamily:
+    """Return what an algorithm counts: Equihash counts solutions, the Cuckoo family graphs, all others hashes."""
+    letters = algorithm.casefold()
+    return next((family for name, family in _FAMILIES.items() if letters.startswith(name)), HashFamily.HASH)
+
+
+def _judged(project: ProjectInput, policy: Policy, now: datetime) -> Reading:
+    return judge_price(
+        project.raw,
+        now=now,
+        max_age_sec=policy.profit_max_age_sec,
+        expected_algorithm=project.algorithm,
+        expected_family=hash_family(project.algorithm),
+    )
+
+
+def _priced(cluster: ClusterInput, now: datetime, horizon: timedelta) -> ClusterMarket:
+    if cluster.fault is not None:
+        problem = TariffProblem(kind="tariff_gap", names=(cluster.fault,))
+        return ClusterMarket(cluster_id=cluster.cluster_id, tariff=problem)
+    return ClusterMarket(
+        cluster_id=cluster.cluster_id,
+        tariff=price_in_force(cluster.tariffs, now),
+        next_change_at=next_change(cluster.tariffs, now, horizon),
+    )

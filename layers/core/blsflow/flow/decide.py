@@ -1,0 +1,327 @@
+"""Decide: begin a policy's tick, decide for each of its machines, and write it all in one transaction.
+
+Killed anywhere before the commit, nothing has happened and the occurrence is still recorded. Killed after it, the attempts
+are prepared rows that the next scan enqueues.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import uuid
+from collections import Counter
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import TYPE_CHECKING, Final
+
+from blsflow.domain import stored_inputs
+from blsflow.domain.decide import Rules
+from blsflow.domain.events import Level, LogEvent, Notification
+from blsflow.domain.freeze import freeze_for, tick_failure
+from blsflow.domain.gates import Withheld, withheld
+from blsflow.domain.policy import ExecutionMode
+from blsflow.domain.reasons import Action
+from blsflow.domain.record import unpack
+from blsflow.domain.valuation import overriding, value_market
+from blsflow.domain.verdict import MOVES
+from blsflow.flow.tick import enqueue_attempts
+from blsflow.ports import NewAttempt, NotBegun, TickResult
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from uuid import UUID
+
+    from blsflow.domain.freeze import Freeze
+    from blsflow.domain.gates import Gates
+    from blsflow.domain.inputs import TickInputs
+    from blsflow.domain.valuation import Valuation
+    from blsflow.domain.verdict import Verdict
+    from blsflow.ports import BegunTick, DecisionSink, Queue, Store, Transaction
+
+_REQUESTS_PER_CLASS: Final = 10
+"""Benchmarks asked for per class, project and tick: enough to learn a model, few enough not to sample a whole fleet."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class DecideSettings:
+    """What bounds a tick's actions; ``rate`` is CNY per USDT, None if unknown."""
+
+    gates: Gates
+    rate: float | None
+    batch_size: int
+    lock_ttl: timedelta
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class DecideReport:
+    """What one message came to. ``outcome`` is decided, or why the tick did not begin."""
+
+    outcome: str
+    policy_id: int | None = None
+    tick_id: int | None = None
+    machines: int = 0
+    counts: Mapping[str, int] = field(default_factory=dict)
+    attempts: int = 0
+    gain_cny_per_day: float = 0.0
+    frozen_for: str | None = None
+
+
+class _Batches:
+    """Gathers deciding machines into batches of one action, project and run configuration (R5.2)."""
+
+    def __init__(self, tick_id: int, size: int) -> None:
+        self._tick_id = tick_id
+        self._size = size
+        self._open: dict[tuple[str, int | None, int | None], tuple[UUID, list[int]]] = {}
+        self._full: list[tuple[tuple[str, int | None, int | None], UUID, list[int]]] = []
+
+    def place(self, verdict: Verdict, machine_id: int) -> UUID:
+        kind = (str(verdict.action), verdict.to_project, verdict.run_config_id)
+        batch = self._open.get(kind)
+        if batch is None:
+            batch = self._open[kind] = (uuid.uuid4(), [])
+        attempt_id, machine_ids = batch
+        machine_ids.append(machine_id)
+        if len(machine_ids) >= self._size:
+            del self._open[kind]
+            self._full.append((kind, attempt_id, machine_ids))
+        return attempt_id
+
+    def attempts(self) -> list[NewAttempt]:
+        batches = [*self._full, *((kind, *batch) for kind, batch in self._open.items())]
+        return [
+            NewAttempt(
+                attempt_id=attempt_id,
+                key=_idempotency_key(self._tick_id, machine_ids),
+                action=action,
+                project_id=project_id,
+                run_config_id=run_config_id,
+            )
+            for (action, project_id, run_config_id), attempt_id, machine_ids in batches
+        ]
+
+
+class _Tally:
+    """Counts what a tick decided, and collects the benchmarks it asks for."""
+
+    def __init__(self) -> None:
+        self.machines = 0
+        self.moves = 0
+        self.gain_cny_per_day = 0.0
+        self._counts: Counter[tuple[str, str]] = Counter()
+        self._asked: Counter[tuple[int, int]] = Counter()
+        self.requests: list[tuple[int, int]] = []
+
+    def add(self, verdict: Verdict, action: str, reason: str) -> None:
+        self.machines += 1
+        self._counts[action, reason] += 1
+        if verdict.action in MOVES:
+            self.moves += 1
+            if action != Action.SKIP:
+                self.gain_cny_per_day += _gain(verdict)
+
+    def ask(self, machine_id: int, class_index: int, projects: tuple[int, ...]) -> None:
+        for project_id in projects:
+            if self._asked[class_index, project_id] < _REQUESTS_PER_CLASS:
+                self._asked[class_index, project_id] += 1
+                self.requests.append((machine_id, project_id))
+
+    def counts(self) -> dict[str, int]:
+        return {f"{action}/{reason}": count for (action, reason), count in sorted(self._counts.items())}
+
+    def withhold(self, reason: str) -> None:
+        """Count every move as skipped for this reason."""
+        moved = [key for key in self._counts if key[0] in MOVES]
+        for key in moved:
+            self._counts["skip", reason] += self._counts.pop(key)
+        self.gain_cny_per_day = 0.0
+
+
+def decide(
+    store: Store, *, occurrence_id: int, execute_queue: Queue, settings: DecideSettings
+) -> DecideReport:
+    """Carry out one recorded tick; a second delivery, or one that comes after an end, changes nothing."""
+    with store.transaction() as tx:
+        begun = tx.begin_tick(occurrence_id, settings.gates)
+        if isinstance(begun, NotBegun):
+            return DecideReport(outcome=begun.reason)
+        report, attempts = _decide_all(tx, begun, settings)
+    enqueue_attempts(store, execute_queue, attempts)
+    return report
+
+
+def _decide_all(
+    tx: Transaction, begun: BegunTick, settings: DecideSettings
+) -> tuple[DecideReport, list[UUID]]:
+    policy = begun.policy
+    dry_run = policy.execution_mode is ExecutionMode.DRY_RUN
+    inputs = tx.tick_inputs(begun)
+    valuation = value_market(inputs, policy, now=begun.ticked_at, rate=settings.rate)
+    if not dry_run:
+        tx.adopt_foreign_changes(policy, inputs)
+    why_withheld = withheld(policy, settings.gates, lease_held=begun.lease_held)
+    batches = (
+        _Batches(begun.tick_id, settings.batch_size) if why_withheld is None and _executes(begun) else None
+    )
+    tally = _Tally()
+    sink = None if dry_run else tx.decisions(begun)
+    _decide_machines(tx, begun, inputs, valuation, tally, sink, batches, why_withheld)
+    failure = tick_failure(policy, valuation.market)
+    failures = begun.consecutive_failures + 1 if failure is not None else 0
+    freeze = freeze_for(
+        policy,
+        consecutive_failures=failures,
+        flagged=valuation.flagged,
+        worst_jump=valuation.worst_jump,
+        moves=tally.moves,
+        machines=tally.machines,
+    )
+    if sink is None:
+        detail = {
+            "counts": tally.counts(),
+            "failure": failure,
+            "would_freeze_for": freeze and str(freeze.cause),
+        }
+        tx.finish_dry_run(begun, detail)
+        return _report(begun, tally, 0, None), []
+    sink.close()
+    valid_until = begun.ticked_at + timedelta(seconds=policy.decision_validity_sec)
+    won: Mapping[UUID, int] = {}
+    if freeze is not None:
+        _freeze(tx, begun, freeze, tally)
+    elif batches is not None and (attempts := batches.attempts()):
+        won = tx.prepare_attempts(begun, attempts, valid_until=valid_until, lock_ttl=settings.lock_ttl)
+    if tally.requests and freeze is None:
+        tx.request_benchmarks(begun, tally.requests)
+    tx.finish_tick(
+        begun,
+        TickResult(
+            inputs=stored_inputs.dump(policy, valuation.market),
+            failure=failure,
+            consecutive_failures=failures,
+            machines=tally.machines,
+            counts=tally.counts(),
+            gain_cny_per_day=tally.gain_cny_per_day,
+            valid_until=valid_until,
+            levels=valuation.levels,
+            running=bool(won),
+        ),
+    )
+    tx.write_events([_tick_event(begun, tally, failure, len(won))])
+    return _report(begun, tally, len(won), freeze), list(won)
+
+
+def _decide_machines(  # noqa: PLR0913, PLR0917 - the hot loop's names, bound once
+    tx: Transaction,
+    begun: BegunTick,
+    inputs: TickInputs,
+    valuation: Valuation,
+    tally: _Tally,
+    sink: DecisionSink | None,
+    batches: _Batches | None,
+    why_withheld: Withheld | None,
+) -> None:
+    rules = Rules(begun.policy, valuation.market)
+
+    def take(block: bytes) -> None:
+        offset, end = 0, len(block)
+        while offset < end:
+            machine, after = unpack(block, offset)
+            verdict = rules.decide(machine)
+            action, reason, attempt_id = str(verdict.action), str(verdict.reason), None
+            if verdict.action in MOVES:
+                if why_withheld is not None:
+                    action, reason = "skip", str(why_withheld)
+                elif batches is not None:
+                    attempt_id = batches.place(verdict, machine.machine_id)
+            tally.add(verdict, action, reason)
+            if verdict.benchmark_requests:
+                tally.ask(machine.machine_id, machine.class_index, verdict.benchmark_requests)
+            if sink is not None:
+                sink.add(block[offset:after], verdict, action=action, reason=reason, attempt_id=attempt_id)
+            offset = after
+
+    above = overriding(begun.policy, inputs.others, inputs.classes, now=begun.ticked_at)
+    tx.read_machines(begun.policy, inputs, above, take)
+
+
+def _freeze(tx: Transaction, begun: BegunTick, freeze: Freeze, tally: _Tally) -> None:
+    """Freeze the policy, hold back all that this tick would have moved, and tell its people once."""
+    policy = begun.policy
+    tx.withhold_moves(begun, Withheld.POLICY_FROZEN)
+    tally.withhold(Withheld.POLICY_FROZEN)
+    announce_freeze(
+        tx, policy.tenant_id, policy.id, freeze, opened=tx.open_freeze(policy, freeze, by="scheduler")
+    )
+
+
+def announce_freeze(tx: Transaction, tenant_id: str, policy_id: int, freeze: Freeze, *, opened: bool) -> None:
+    """Tell of a freeze, exactly if this transaction opened it."""
+    if not opened:
+        return
+    params = {"cause": str(freeze.cause), **freeze.detail}
+    tx.write_events(
+        [
+            LogEvent(
+                tenant_id=tenant_id,
+                policy_id=policy_id,
+                code="policy_frozen",
+                params=params,
+                level=Level.ERROR,
+            )
+        ],
+        [Notification(tenant_id=tenant_id, policy_id=policy_id, code="policy_frozen", params=params)],
+    )
+
+
+def _executes(begun: BegunTick) -> bool:
+    return begun.policy.execution_mode is ExecutionMode.EXECUTE
+
+
+def _gain(verdict: Verdict) -> float:
+    """Return what a move is worth in CNY per day against staying; a stop saves what the machine loses."""
+    if verdict.action in {Action.STOP, Action.POWER_OFF}:
+        return 0.0 if verdict.current_net is None else -verdict.current_net
+    if verdict.best_net is None:
+        return 0.0
+    return (
+        verdict.best_net - (verdict.current_net or 0.0)
+        if verdict.action is Action.SWITCH
+        else verdict.best_net
+    )
+
+
+def _idempotency_key(tick_id: int, machine_ids: list[int]) -> str:
+    """Derive the key from the decisions' own keys, (tick, machine): the same decisions always have the same one."""
+    digest = hashlib.sha256(f"{tick_id}:{','.join(map(str, sorted(machine_ids)))}".encode())
+    return f"tick-{tick_id}-{digest.hexdigest()[:32]}"
+
+
+def _tick_event(begun: BegunTick, tally: _Tally, failure: str | None, attempts: int) -> LogEvent:
+    return LogEvent(
+        tenant_id=begun.policy.tenant_id,
+        policy_id=begun.policy.id,
+        kind="tick",
+        level=Level.INFO if failure is None else Level.WARNING,
+        code="tick_decided" if failure is None else "tick_failed",
+        params={
+            "machines": tally.machines,
+            "counts": tally.counts(),
+            "attempts": attempts,
+            "gain_cny_per_day": round(tally.gain_cny_per_day, 2),
+            **({} if failure is None else {"failure": failure}),
+        },
+        tick_id=begun.tick_id,
+    )
+
+
+def _report(begun: BegunTick, tally: _Tally, attempts: int, freeze: Freeze | None) -> DecideReport:
+    return DecideReport(
+        outcome="decided",
+        policy_id=begun.policy.id,
+        tick_id=begun.tick_id,
+        machines=tally.machines,
+        counts=tally.counts(),
+        attempts=attempts,
+        gain_cny_per_day=tally.gain_cny_per_day,
+        frozen_for=None if freeze is None else str(freeze.cause),
+    )

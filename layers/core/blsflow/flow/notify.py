@@ -1,0 +1,68 @@
+"""Notify: publish what the outbox holds.
+
+A row is claimed, published and marked in one transaction: two publishers never take the same row, and a crash loses none.
+Only a crash between the publishing and the commit publishes twice; the notification's id tells receivers so.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import TYPE_CHECKING, Final
+
+from blsflow.ports import PublishFailed
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from blsflow.ports import PendingNotification, Publisher, Store
+
+_LONGEST_WAIT: Final = timedelta(hours=1)
+
+
+@dataclass(kw_only=True, slots=True)
+class NotifyReport:
+    """What one run published, and what it could not."""
+
+    published: int = 0
+    failures: dict[int, PublishFailed] = field(default_factory=dict)
+
+
+def notify(store: Store, *, publisher: Publisher, time_left: Callable[[], bool]) -> NotifyReport:
+    """Publish rows one at a time while there are any and there is time; one that fails waits longer each time."""
+    report = NotifyReport()
+    while time_left():
+        with store.transaction() as tx:
+            claimed = tx.claim_notifications(1)
+            if not claimed:
+                return report
+            pending = claimed[0]
+            try:
+                publisher.publish(
+                    notification_id=pending.notification_id,
+                    subject=pending.notification.code,
+                    body=_body(pending),
+                )
+            except PublishFailed as error:
+                tx.mark_unpublished(pending.notification_id, _wait(pending.tries))
+                report.failures[pending.notification_id] = error
+            else:
+                tx.mark_published(pending.notification_id)
+                report.published += 1
+    return report
+
+
+def _body(pending: PendingNotification) -> dict[str, object]:
+    notification = pending.notification
+    return {
+        "notification_id": pending.notification_id,
+        "tenant_id": notification.tenant_id,
+        "policy_id": notification.policy_id,
+        "code": notification.code,
+        "params": dict(notification.params),
+        "created_at": pending.created_at.isoformat(),
+    }
+
+
+def _wait(tries: int) -> timedelta:
+    return min(_LONGEST_WAIT, timedelta(seconds=30 * 2.0 ** min(tries, 10)))

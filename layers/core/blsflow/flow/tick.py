@@ -1,0 +1,167 @@
+"""Tick: read the prices, record what is due, enqueue it, and pick up what a crash left behind.
+
+Every step commits before the next begins and has its own share of time; a step that fails is reported and hinders none
+of the others.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import TYPE_CHECKING, Final
+
+from blsflow.domain.errors import BlsflowError
+from blsflow.domain.prices import FeedUnavailable
+from blsflow.domain.scan import ScanPlan, plan_scan
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from uuid import UUID
+
+    from blsflow.ports import DueSchedule, ProfitFeed, Queue, Store, Transaction
+
+PAGE: Final = 500
+_REQUEUE_AFTER: Final = timedelta(seconds=45)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TickSettings:
+    """Durations that bound a scan."""
+
+    start_grace: timedelta
+    feed_min_interval: timedelta
+    not_begun_after: timedelta
+
+
+@dataclass(kw_only=True, slots=True)
+class TickReport:
+    """What one scan did; ``failures`` holds each step that failed, by name.
+
+    ``lag_sec`` is how long the longest waiting due schedule had been due when it was recorded.
+    """
+
+    prices: int = 0
+    feed: str = "not_configured"
+    recorded: int = 0
+    missed: int = 0
+    lag_sec: float = 0.0
+    broken: int = 0
+    closed_unbegun: int = 0
+    expired_attempts: int = 0
+    requeued_attempts: int = 0
+    failures: dict[str, BlsflowError] = field(default_factory=dict)
+
+
+def tick(  # noqa: PLR0913 - each is a port or a limit of its own
+    store: Store,
+    *,
+    feed: ProfitFeed | None,
+    decide_queue: Queue,
+    execute_queue: Queue,
+    settings: TickSettings,
+    time_left: Callable[[], bool],
+) -> TickReport:
+    """Scan once. Pages go on while something is due and ``time_left`` says so; what is left is due again next time."""
+    report = TickReport()
+
+    def step(name: str, work: Callable[[], None]) -> None:
+        try:
+            work()
+        except BlsflowError as error:
+            report.failures[name] = error
+
+    step("prices", lambda: _refresh_prices(store, feed, settings, report))
+    step("sweep", lambda: _sweep(store, settings, report))
+    step("scan", lambda: _scan(store, decide_queue, settings, report, time_left))
+    step("requeue_attempts", lambda: _requeue_attempts(store, execute_queue, report))
+    return report
+
+
+def _refresh_prices(
+    store: Store, feed: ProfitFeed | None, settings: TickSettings, report: TickReport
+) -> None:
+    """Ask the feed, unless it was asked too recently; the answer, or why there is none, is kept either way."""
+    if feed is None:
+        return
+    with store.transaction() as tx:
+        asked_at = tx.newest_fetch_at(feed.source)
+        if asked_at is not None and tx.now - asked_at < settings.feed_min_interval:
+            report.feed = "recent"
+            return
+    try:
+        snapshot = feed.fetch()
+    except FeedUnavailable as error:
+        with store.transaction() as tx:
+            tx.store_fetch_failure(feed.source, str(error.reason), error.detail)
+        report.feed = str(error.reason)
+        return
+    with store.transaction() as tx:
+        report.prices = tx.store_snapshot(snapshot)
+    report.feed = "ok"
+
+
+def _sweep(store: Store, settings: TickSettings, report: TickReport) -> None:
+    """Close what was recorded and never begun, end what was decided and never sent, end finished ticks."""
+    with store.transaction() as tx:
+        report.closed_unbegun = tx.close_unbegun(settings.not_begun_after, PAGE)
+    with store.transaction() as tx:
+        report.expired_attempts = tx.expire_prepared(PAGE)
+    with store.transaction() as tx:
+        tx.close_finished_ticks()
+
+
+def _scan(
+    store: Store, queue: Queue, settings: TickSettings, report: TickReport, time_left: Callable[[], bool]
+) -> None:
+    while time_left():
+        with store.transaction() as tx:
+            due = tx.due_schedules(PAGE)
+            recorded = _record(tx, due, settings, report)
+        _enqueue_occurrences(store, queue, recorded)
+        report.recorded += len(recorded)
+        if len(due) < PAGE:
+            break
+    with store.transaction() as tx:
+        left_behind = tx.unqueued_occurrences(PAGE)
+    _enqueue_occurrences(store, queue, left_behind)
+
+
+def _record(
+    tx: Transaction, due: Sequence[DueSchedule], settings: TickSettings, report: TickReport
+) -> Sequence[int]:
+    plans: list[tuple[DueSchedule, ScanPlan]] = []
+    for schedule in due:
+        if schedule.rule is None:
+            tx.mark_broken(schedule.schedule_id, schedule.broken or "unreadable rule")
+            report.broken += 1
+            continue
+        plan = plan_scan(schedule.rule, cursor=schedule.cursor, now=tx.now, grace=settings.start_grace)
+        report.missed += plan.missed_count
+        report.lag_sec = max(report.lag_sec, (tx.now - schedule.cursor).total_seconds())
+        plans.append((schedule, plan))
+    return tx.record_scan(plans) if plans else []
+
+
+def _enqueue_occurrences(store: Store, queue: Queue, ids: Sequence[int]) -> None:
+    """Send after the commit, and note it: a row that was never noted is sent again, which changes nothing."""
+    if not ids:
+        return
+    queue.send([{"occurrence_id": occurrence_id} for occurrence_id in ids])
+    with store.transaction() as tx:
+        tx.mark_occurrences_enqueued(ids)
+
+
+def _requeue_attempts(store: Store, queue: Queue, report: TickReport) -> None:
+    with store.transaction() as tx:
+        ids = tx.unqueued_attempts(_REQUEUE_AFTER, PAGE)
+    enqueue_attempts(store, queue, ids)
+    report.requeued_attempts = len(ids)
+
+
+def enqueue_attempts(store: Store, queue: Queue, ids: Sequence[UUID]) -> None:
+    """Send prepared attempts to be executed, after the commit that prepared them."""
+    if not ids:
+        return
+    queue.send([{"attempt_id": str(attempt_id)} for attempt_id in ids])
+    with store.transaction() as tx:
+        tx.mark_attempts_enqueued(ids)
