@@ -1,0 +1,1 @@
+"""A sample fleet: real models, tariffs of real structure, projects, machines and policies."""
