@@ -20,7 +20,6 @@ _CAUSES = {
     "missing": "is missing",
     "extra_forbidden": "is no field of this document",
     "timezone_aware": "needs a UTC offset, such as 2025-08-01T10:00:00+08:00",
-    "json_invalid": "is not JSON",
 }
 _T = TypeVar("_T")
 
@@ -36,10 +35,10 @@ class UnreadableFile(BlsflowError):
 
 
 class RefusedDocument(BlsflowError):
-    """A document of the wrong shape; ``problems`` has one entry for each thing that is wrong with it."""
+    """A document of the wrong shape; ``problems`` has a line for each thing that is wrong with it."""
 
-    def __init__(self, problems: list[InvalidDocument]) -> None:
-        super().__init__("\n".join(map(str, problems)))
+    def __init__(self, problems: list[str]) -> None:
+        super().__init__("\n".join(problems))
         self.problems = problems
 
 
@@ -75,15 +74,16 @@ def located(path: str) -> Iterator[None]:
         raise InvalidDocument(field=f"{path}.{error.field}", value=error.value, cause=error.cause) from error
 
 
-def _problem(error: dict[str, Any]) -> InvalidDocument:
+def _problem(error: dict[str, Any]) -> str:
     path = ""
     for part in error["loc"]:
         path += f"[{part}]" if isinstance(part, int) else f".{part}" if path else str(part)
-    cause = _CAUSES.get(error["type"], str(error["msg"]).lower())
     if error["type"] == "json_invalid":
-        cause = f"is not JSON: {error['ctx']['error']}"
-    value = "nothing" if error["type"] == "missing" else error["input"]
-    return InvalidDocument(field=path or "document", value=_short(value), cause=cause)
+        return f"the document is not JSON: {error['ctx']['error']}"
+    cause = _CAUSES.get(error["type"], str(error["msg"]).lower())
+    if error["type"] == "missing":
+        return f"{path}: {cause}"
+    return str(InvalidDocument(field=path or "document", value=_short(error["input"]), cause=cause))
 
 
 def _short(value: object) -> object:

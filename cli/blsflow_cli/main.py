@@ -27,6 +27,6 @@ def run() -> None:
     try:
         app()
     except RefusedDocument as error:
-        refuse(map(str, error.problems), as_json=as_json)
+        refuse(error.problems, as_json=as_json)
     except BlsflowError as error:
         refuse([str(error)], as_json=as_json)
