@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 SEEDED_BY = "sample-fleet"
 TICK_RULE = {"kind": "interval", "every_sec": 60}
+# A firmware restarts: about a minute without shares.
+SWITCH_COST_SEC = 60
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -88,8 +90,7 @@ def _insert_policy(
         "execution_mode": "execute",
         "enabled": True,
         "time_zone": policy.time_zone,
-        # a firmware's restart: about a minute without shares
-        "switch_cost_sec": 60,
+        "switch_cost_sec": SWITCH_COST_SEC,
         "min_dwell_sec": HOUR_SEC // 2,
         "created_by": SEEDED_BY,
         **policy.settings,
