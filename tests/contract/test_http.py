@@ -110,9 +110,10 @@ def test_a_refused_connection_is_known_to_have_sent_nothing() -> None:
     assert (failure.fault, failure.sent) == (HttpFault.CONNECTION, False)
 
 
-def test_an_unknown_host_is_known_to_have_been_sent_nothing() -> None:
+@pytest.mark.parametrize("host", ["no-such-host.invalid", "no..host"])
+def test_an_unknown_host_is_known_to_have_been_sent_nothing(host: str) -> None:
     """R5.3: a name that does not resolve is a connection that never was."""
-    failure = failure_of(JsonHttp("http://no-such-host.invalid", timeout_sec=5))
+    failure = failure_of(JsonHttp(f"http://{host}", timeout_sec=5))
     assert (failure.fault, failure.sent) == (HttpFault.CONNECTION, False)
 
 

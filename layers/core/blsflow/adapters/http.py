@@ -223,7 +223,7 @@ def _connect(connection: HTTPConnection) -> None:
         connection.connect()
     except TimeoutError as error:
         raise HttpFailure(HttpFault.TIMEOUT, "no connection in time", sent=False) from error
-    except OSError as error:
+    except (OSError, UnicodeError) as error:  # the latter for a host that no name can be made of
         raise HttpFailure(HttpFault.CONNECTION, f"no connection: {error}", sent=False) from error
 
 
