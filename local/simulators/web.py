@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 MAX_BODY_BYTES = 4 * 1024 * 1024
+POLL_SEC = 0.02
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -60,6 +61,8 @@ def problem(status: int, code: str, detail: str) -> Answer:
 
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
+    # Head and body go out as two small segments: the second would wait 40 ms for an acknowledgement.
+    disable_nagle_algorithm = True
     server: _Server
 
     def _serve(self) -> None:
@@ -113,7 +116,7 @@ class Served:
         self._server = _Server(("127.0.0.1", port), _Handler)
         self._server.service = service
         self.url = f"http://127.0.0.1:{self._server.server_port}"
-        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.1,), daemon=True)
+        self._thread = threading.Thread(target=self._server.serve_forever, args=(POLL_SEC,), daemon=True)
         self._thread.start()
 
     def close(self) -> None:

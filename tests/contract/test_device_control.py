@@ -439,18 +439,3 @@ def test_simulated_answers_keep_the_published_shapes(simulation: Simulation) -> 
         )
         assert refused.status_code in (400, 422)
         check_schema("Problem", refused.json())
-
-
-def test_the_contract_s_examples_keep_its_schemas() -> None:
-    """R5.2: what the contract shows is what it says."""
-    checked = 0
-    for path in CONTRACT["paths"].values():
-        for operation in path.values():
-            bodies = [operation.get("requestBody", {}), *operation["responses"].values()]
-            referred = [body["$ref"].rsplit("/", 1)[1] for body in bodies if "$ref" in body]
-            bodies += [CONTRACT["components"]["responses"][name] for name in referred]
-            for media in (m for body in bodies for m in body.get("content", {}).values()):
-                for example in media.get("examples", {}).values():
-                    check_schema(media["schema"]["$ref"].rsplit("/", 1)[1], example["value"])
-                    checked += 1
-    assert checked >= 6
