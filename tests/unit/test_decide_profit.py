@@ -467,3 +467,13 @@ def test_negative_electricity_price_is_income() -> None:
     verdict = decide(policy, market, a_machine(A))
     assert verdict.action == "keep"
     assert verdict.current_net == pytest.approx(1 + 0.05 * COST_CNY_PER_DAY)
+
+
+@pytest.mark.parametrize("figures", [{"hashrate_hs": 1e308, "power_w": 1e308}, {"hashrate_hs": 1e308}])
+def test_absurd_figures_stop_nothing_but_themselves(figures: dict[str, float]) -> None:
+    """R2.3: a benchmark whose net no number can hold is passed over, and the machine is still decided."""
+    market = a_market({A: 1e20, B: 3e20, C: 2e20}, price=1.0)
+    benchmarks = (a_benchmark(A), a_benchmark(B)._replace(**figures), a_benchmark(C))  # type: ignore[arg-type]
+    assert decide(a_policy(), market, a_machine(A)._replace(benchmarks=benchmarks)).to_project == C
+    reporting = a_machine(A)._replace(benchmarks=(a_benchmark(C),), **figures)  # type: ignore[arg-type]
+    assert decide(a_policy(candidates=(C,)), market, reporting).to_project is None

@@ -145,9 +145,11 @@ def _figures(  # noqa: PLR0913 - see above
 
 
 def _hurdles(policy: Policy, machine: Machine, terms: Terms, span: Span, now: float) -> list[Hurdle]:
+    if terms.tariff_problem is not None:
+        return []
     prospects = assess(machine, terms, span)
     best = best_offer(prospects.offers)
-    if terms.tariff_problem is not None or best is None:
+    if best is None:
         return []
     if machine.status != Status.MINING:
         return list(start_hurdles(policy, terms, change_to(machine, terms, best, current_net=0.0)))

@@ -111,12 +111,15 @@ def assess(machine: Machine, terms: Terms, span: Span) -> Prospects:
         measured_bits |= bit
         if bit & usable_bits or (project_id == running and project_id in revenues):
             net = hashrate_hs * revenues[project_id] - power_w * cost
+            if not -math.inf < net < math.inf:
+                continue  # absurd figures: nothing is known by them, and nothing may be compared with them
             if bit & usable_bits:
                 offers.append((net, bit))
             if project_id == running:
                 current_net = net
     if current_net is None and running in revenues and plausible(machine.hashrate_hs, machine.power_w):
-        current_net = machine.hashrate_hs * revenues[running] - machine.power_w * cost
+        net = machine.hashrate_hs * revenues[running] - machine.power_w * cost
+        current_net = net if -math.inf < net < math.inf else None
     return Prospects(current_net, offers, open_bits, measured_bits)
 
 
