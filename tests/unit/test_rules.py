@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.rules import REPOSITORY, cover, main, rules_of, read_tests
+from tests.rules import REPOSITORY, cover, main, read_tests, rules_of
 
 if TYPE_CHECKING:
     from pathlib import Path
