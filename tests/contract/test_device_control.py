@@ -6,6 +6,7 @@ import json
 import socket
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -439,3 +440,25 @@ def test_simulated_answers_keep_the_published_shapes(simulation: Simulation) -> 
         )
         assert refused.status_code in (400, 422)
         check_schema("Problem", refused.json())
+
+
+def test_the_same_batch_sent_at_once_executes_once(simulation: Simulation) -> None:
+    """R5.3: deliveries of one key that race each other get one job between them."""
+    with ThreadPoolExecutor(8) as pool:
+        outcomes = list(pool.map(simulation.client.submit, [COMMAND] * 16))
+    jobs = {outcome.job_id for outcome in outcomes if isinstance(outcome, Accepted)}
+    assert len(jobs) == 1
+    assert simulation.ledger()["batch-1"]["executions"] == 1
+
+
+def test_machines_that_do_nothing_say_that_they_did(simulation: Simulation) -> None:
+    """R5.6: a job can succeed in the service's words while some of its machines go on as before (C02)."""
+    simulation.faults(does_nothing_rate=0.5)
+    targets = tuple(MachineTarget(machine_id=n, fencing_token=1) for n in range(1, 41))
+    simulation.client.submit(replace(COMMAND, targets=targets))
+    time.sleep(1.05)
+    job = simulation.client.read_back(caller="tenant-a", key="batch-1", job_id=None)
+    assert isinstance(job, JobFound)
+    assert job.state is JobState.SUCCEEDED
+    switched = [n for n in range(1, 41) if simulation.world.reading(n).project_id == 12]
+    assert 5 < len(switched) < 35
