@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from local.simulators.world import World
 
 KEEP_POWERS = "1 hour"
-SILENT_AFTER = "10 minutes"
+SILENT_AFTER = "1 hour"
 
 _READ_MACHINES = """
 select m.id, mm.nameplate_hashrate_hs, mm.nameplate_power_w, b.hashrate_hs, b.power_w,
