@@ -13,7 +13,7 @@ from pydantic import AwareDatetime, Field, FiniteFloat
 
 from blsflow.domain.policy import ExecutionMode, Mode, NegativeProfitAction, Policy, Window, WindowAction
 from blsflow.domain.prices import RawPrice
-from blsflow.domain.valuation import hash_family
+from blsflow.domain.units import family_of
 from blsflow_cli.documents import Strict, located
 from blsflow_cli.tariff_document import Clock, TariffDocument
 
@@ -144,7 +144,7 @@ class ProjectDocument(Strict):
     @property
     def family(self) -> HashFamily:
         """What its hashrates count."""
-        return hash_family(self.algorithm)
+        return family_of(self.algorithm)
 
 
 class ClusterDocument(Strict):

@@ -60,7 +60,7 @@ def shared_tables() -> Iterator[tuple[str, list[Row]]]:
         ],
     )
     yield "cluster_tariff_periods", list(_tariff_periods())
-    aliases = [{"alias": alias, "price_key": key} for alias, key in ALIASES.items()]
+    aliases = [{"alias": alias.upper(), "price_key": key.upper()} for alias, key in ALIASES.items()]
     yield "smart_schedule_price_aliases", aliases
     yield "smart_schedule_resource_eligibilities", list(_eligibilities())
 

@@ -39,15 +39,21 @@ class LocalStack:
     """
 
     def __init__(
-        self, parameters: Mapping[str, str] | None = None, *, progress: Callable[[str], None] = lambda _: None
+        self,
+        parameters: Mapping[str, str] | None = None,
+        *,
+        secrets: Mapping[str, str] | None = None,
+        progress: Callable[[str], None] = lambda _: None,
     ) -> None:
         """Prepare a stack; nothing is started yet.
 
         Args:
             parameters: template parameters on top of those that the local machine dictates.
+            secrets: texts to keep in Secrets Manager, by the template parameter that takes their ARN.
             progress: is told what begins and how long it took.
         """
         self._parameters = dict(parameters or {})
+        self._secrets = dict(secrets or {})
         self._progress = progress
         self._cleanup = contextlib.ExitStack()
         self._emulator = Emulator()
@@ -95,6 +101,7 @@ class LocalStack:
             template = build(folder, target)
         with self._step("sam deploy, migrations included"):
             secret = {"DatabaseSecretArn": self._store_database_secret(), "DatabaseTls": "off"}
+            secret |= {name: self._store_secret(name, text) for name, text in self._secrets.items()}
             parameters = target | secret | self._parameters
             self.outputs = deploy(template, parameters, self._emulator)
 
@@ -113,9 +120,10 @@ class LocalStack:
             "password": address.password,
             "dbname": address.dbname,
         }
-        created = self.client("secretsmanager").create_secret(
-            Name=DATABASE_SECRET, SecretString=json.dumps(secret)
-        )
+        return self._store_secret(DATABASE_SECRET, json.dumps(secret))
+
+    def _store_secret(self, name: str, text: str) -> str:
+        created = self.client("secretsmanager").create_secret(Name=name, SecretString=text)
         return str(created["ARN"])
 
     @contextlib.contextmanager

@@ -151,13 +151,14 @@ class NotBegun:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class NewAttempt:
-    """A batch that decide prepared: one action, project and run configuration."""
+    """A batch that decide prepared: one action, project and run configuration, for so many machines."""
 
     attempt_id: UUID
     key: str
     action: str
     project_id: int | None
     run_config_id: int | None
+    machines: int
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -14,7 +14,7 @@ from blsflow.domain.prices import PriceFault, judge_price, to_cny
 from blsflow.domain.reading import Known, Unknown
 from blsflow.domain.tariff import TariffProblem, price_in_force
 from blsflow.domain.tariff_survey import next_change
-from blsflow.domain.units import HashFamily
+from blsflow.domain.units import family_of
 from blsflow.domain.windows import outranks
 
 if TYPE_CHECKING:
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from blsflow.domain.reading import Reading
 
 NO_RANK: Final = 2_147_483_647
-_FAMILIES: Final = {"equihash": HashFamily.SOLUTION, "cuckoo": HashFamily.GRAPH, "cuckatoo": HashFamily.GRAPH}
 _ACTING: Final = (ExecutionMode.DRY_RUN, ExecutionMode.SHADOW, ExecutionMode.EXECUTE)
 
 
@@ -114,19 +113,13 @@ def overriding(
     return Overriding(of_classes=tuple(of_classes), of_machines=of_machines)
 
 
-def hash_family(algorithm: str) -> HashFamily:
-    """Return what an algorithm counts: Equihash counts solutions, the Cuckoo family graphs, all others hashes."""
-    letters = algorithm.casefold()
-    return next((family for name, family in _FAMILIES.items() if letters.startswith(name)), HashFamily.HASH)
-
-
 def _judged(project: ProjectInput, policy: Policy, now: datetime) -> Reading:
     return judge_price(
         project.raw,
         now=now,
         max_age_sec=policy.profit_max_age_sec,
         expected_algorithm=project.algorithm,
-        expected_family=hash_family(project.algorithm),
+        expected_family=family_of(project.algorithm),
     )
 
 

@@ -95,6 +95,7 @@ class _Batches:
                 action=action,
                 project_id=project_id,
                 run_config_id=run_config_id,
+                machines=len(machine_ids),
             )
             for (action, project_id, run_config_id), attempt_id, machine_ids in batches
         ]

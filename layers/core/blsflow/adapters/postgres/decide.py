@@ -173,6 +173,8 @@ class DecideQueries:
         )
         rows = self._session.query("take_locks", tenant_id=policy.tenant_id, lock_ttl=lock_ttl, **tick)
         won: dict[UUID, int] = {row["attempt_id"]: row["machines"] for row in rows}
+        if sum(won.values()) < sum(attempt.machines for attempt in attempts):
+            self._session.query("skip_lost_races", **tick)
         empty = [attempt.attempt_id for attempt in attempts if attempt.attempt_id not in won]
         if empty:
             self._session.query("drop_empty_attempts", ids=empty)

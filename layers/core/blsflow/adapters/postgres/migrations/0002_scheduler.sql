@@ -196,8 +196,8 @@ create trigger smart_schedule_occurrences_final before update on smart_schedule_
 -- ---------------------------------------------------------------- prices
 
 create table smart_schedule_price_aliases (
-    alias     text primary key check (alias = lower(alias)),
-    price_key text not null
+    alias     text primary key check (alias = upper(trim(alias))),  -- as feeds' keys are compared: trimmed, without case
+    price_key text not null check (price_key = upper(trim(price_key)))
 );
 
 create table smart_schedule_profit_readings (
@@ -316,7 +316,6 @@ create table smart_schedule_attempt_machines (
     attempt_id    uuid not null references smart_schedule_attempts (id),
     machine_id    bigint not null,
     fencing_token bigint not null,
-    from_project  bigint,
     state         text not null default 'pending' check (state in ('pending', 'succeeded', 'failed', 'refused', 'dropped')),
     reason        text,
     job_ended_at  timestamptz,                     -- the service says it is over; what the machine does must confirm it

@@ -76,7 +76,7 @@ select
                                   'unit', r.unit, 'currency', r.currency, 'algorithm', r.algorithm,
                                   'taken_at', r.taken_at, 'received_at', r.received_at, 'flags', r.flags)
         from smart_schedule_profit_readings r
-        where r.price_key = w.price_key order by r.received_at desc limit 1)) order by w.id), '[]')
+        where r.price_key = upper(trim(w.price_key)) order by r.received_at desc limit 1)) order by w.id), '[]')
      from wanted w) as projects,
     (select coalesce(jsonb_agg(jsonb_build_object('id', c.id, 'time_zone', c.time_zone, 'tariffs', (
         select coalesce(jsonb_agg(to_jsonb(t) || jsonb_build_object('periods', (
@@ -158,18 +158,18 @@ from unnest(:ids::uuid[], :keys::text[], :actions::text[], :projects::bigint[], 
 
 -- name: take_locks
 -- Locks of all machines that the tick would move, in machine order everywhere (opposite orders deadlock). One that is
--- held is not taken: that decision becomes skip. An expired one may be taken over, since nothing was sent under it.
-with wanted as (
-    select machine_id, attempt_id, from_project
-    from smart_schedule_machine_decisions
-    where tick_id = :tick_id::bigint and ticked_at = :ticked_at::timestamptz and attempt_id is not null
-    order by machine_id
-), taken as (
+-- held is not taken. An expired one may be taken over, since nothing was sent under it. No join here on purpose: the
+-- planner knows nothing of rows this transaction wrote, and a nested loop over two large sets would never end.
+with taken as (
     insert into smart_schedule_machine_locks
         (machine_id, tenant_id, owner_kind, owner_id, fencing_token, taken_at, expires_at)
     select machine_id, :tenant_id, 'attempt', attempt_id, nextval('smart_schedule_fencing_tokens'), now(),
            now() + :lock_ttl::interval
-    from wanted order by machine_id
+    from (
+        select machine_id, attempt_id from smart_schedule_machine_decisions
+        where tick_id = :tick_id::bigint and ticked_at = :ticked_at::timestamptz and attempt_id is not null
+        order by machine_id
+    ) wanted
     on conflict (machine_id) do update
     set tenant_id = excluded.tenant_id, owner_kind = excluded.owner_kind, owner_id = excluded.owner_id,
         fencing_token = excluded.fencing_token, taken_at = excluded.taken_at, expires_at = excluded.expires_at,
@@ -177,15 +177,18 @@ with wanted as (
     where smart_schedule_machine_locks.freed_at is not null or smart_schedule_machine_locks.expires_at <= now()
     returning machine_id, owner_id, fencing_token
 ), members as (
-    insert into smart_schedule_attempt_machines (attempt_id, machine_id, fencing_token, from_project)
-    select t.owner_id, t.machine_id, t.fencing_token, w.from_project from taken t join wanted w using (machine_id)
-), lost as (
-    update smart_schedule_machine_decisions d
-    set action = 'skip', reason = 'locked', attempt_id = null
-    from (select machine_id from wanted except select machine_id from taken) w
-    where d.tick_id = :tick_id::bigint and d.ticked_at = :ticked_at::timestamptz and d.machine_id = w.machine_id
+    insert into smart_schedule_attempt_machines (attempt_id, machine_id, fencing_token)
+    select owner_id, machine_id, fencing_token from taken
 )
 select owner_id as attempt_id, count(*) as machines from taken group by owner_id
+
+-- name: skip_lost_races
+-- Decisions whose lock somebody else took in the meantime.
+update smart_schedule_machine_decisions d
+set action = 'skip', reason = 'locked', attempt_id = null
+where d.tick_id = :tick_id::bigint and d.ticked_at = :ticked_at::timestamptz and d.attempt_id is not null
+  and not exists (select from smart_schedule_machine_locks l
+                  where l.machine_id = d.machine_id and l.owner_id = d.attempt_id and l.freed_at is null)
 
 -- name: drop_empty_attempts
 -- A batch that won no lock was never an attempt.

@@ -11,12 +11,12 @@ values (now(), :source, :outcome, :detail, :prices::integer, :flags::text[])
 -- The readings of a snapshot as they came; judging them is the tick's work.
 insert into smart_schedule_profit_readings
     (price_key, algorithm, taken_at, received_at, source, revenue, unit, currency, flags)
-select coalesce(a.price_key, r.price_key), r.algorithm, r.taken_at, now(), :source, r.revenue, r.unit, r.currency,
+select coalesce(a.price_key, upper(trim(r.price_key))), r.algorithm, r.taken_at, now(), :source, r.revenue, r.unit, r.currency,
        coalesce(string_to_array(nullif(r.flags, ''), ','), '{}')
 from unnest(:keys::text[], :algorithms::text[], :taken_at::timestamptz[], :revenues::double precision[],
             :units::text[], :currencies::text[], :flags::text[])
      as r (price_key, algorithm, taken_at, revenue, unit, currency, flags)
-left join smart_schedule_price_aliases a on a.alias = lower(trim(r.price_key))
+left join smart_schedule_price_aliases a on a.alias = upper(trim(r.price_key))
 
 -- name: due_schedules
 -- The next due schedules that nobody else is scanning, in turns over the tenants so that a large one starves no other.

@@ -1,0 +1,213 @@
+"""`make demo`: the whole product on this machine, from an empty folder to confirmed jobs.
+
+The deployed template's own schedule fires the ticks; this program only starts everything, watches the database, and
+prints what it sees. It stays until it is interrupted, or with ``--once`` ends by itself: with 0 if ticks were decided, jobs
+were created and confirmed and locks were taken and freed, with 1 and what is missing otherwise.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import sys
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from rich.console import Console
+from rich.table import Table
+
+from local.product import LocalProduct
+
+if TYPE_CHECKING:
+    from blsflow.adapters.postgres.connection import Session
+
+_DEADLINE_SEC: Final = 240
+_LOOK_EVERY_SEC: Final = 2
+
+_DECIDED = """
+select split_part(key, '/', 1) as action, split_part(key, '/', 2) as reason, sum(value::int) as machines
+from smart_schedule_ticks t, jsonb_each_text(t.counts)
+where t.id in (select min(id) from smart_schedule_ticks group by policy_id)
+group by 1, 2 order by 1, 3 desc
+"""
+
+_WORK = """
+select (select count(*) from smart_schedule_ticks) as ticks,
+       (select count(distinct policy_id) from smart_schedule_ticks) as policies_ticked,
+       (select count(*) from smart_schedule_policy_groups where enabled) as policies,
+       (select coalesce(sum(gain_cny_per_day), 0) from smart_schedule_ticks) as gain,
+       (select count(*) from smart_schedule_attempts where reference is not null) as jobs,
+       (select count(*) from smart_schedule_attempts where state = 'succeeded') as confirmed,
+       (select count(*) from smart_schedule_attempts where state = 'failed') as failed,
+       (select count(*) from smart_schedule_attempts where ended_at is null) as open,
+       (select count(*) from smart_schedule_attempt_machines) as locks_taken,
+       (select count(*) from smart_schedule_attempt_machines where state <> 'pending') as locks_freed,
+       (select count(*) from smart_schedule_attempt_machines where state = 'succeeded') as machines_confirmed,
+       (select count(*) from smart_schedule_freezes where lifted_at is null) as frozen,
+       (select coalesce(max(id), 0) from smart_schedule_ticks) as newest_tick
+"""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Work:
+    """What the database shows at one moment; counts, and the gain in CNY per day."""
+
+    ticks: int
+    policies_ticked: int
+    policies: int
+    gain: float
+    jobs: int
+    confirmed: int
+    failed: int
+    open: int
+    locks_taken: int
+    locks_freed: int
+    machines_confirmed: int
+    frozen: int
+    newest_tick: int
+
+    def missing(self) -> list[str]:
+        """What a complete demonstration still lacks."""
+        wanted = {
+            f"ticks of {self.policies} policies (there are {self.policies_ticked})": self.policies_ticked
+            < self.policies,
+            "jobs created": self.jobs == 0,
+            "jobs confirmed": self.confirmed == 0,
+            "locks taken": self.locks_taken == 0,
+            "locks freed": self.locks_freed == 0,
+        }
+        return [what for what, lacks in wanted.items() if lacks]
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run the demonstration; return the process's exit code."""
+    options = _parse(arguments)
+    console = Console()
+    started = time.monotonic()
+
+    def progress(line: str) -> None:
+        console.print(f"[dim]{time.monotonic() - started:6.1f} s[/dim]  {line}", highlight=False)
+
+    progress("starting; the first run also installs tools and takes a little longer")
+    try:
+        with LocalProduct(machines=options.machines, progress=progress) as product:
+            fleet = product.seeded
+            progress(
+                f"{fleet.machines} machines of {len(fleet.tenants)} tenants under {len(fleet.policy_ids)} policies; "
+                "waiting for the schedule to fire (up to a minute)"
+            )
+            with contextlib.closing(product.session()) as session:
+                work = _watch(session, progress)
+                _report(console, session, work)
+                if work.missing():
+                    console.print(f"[red]missing after {_DEADLINE_SEC} s:[/red] {'; '.join(work.missing())}")
+                    return 1
+                if not options.once:
+                    _stay(console, session, product)
+    except KeyboardInterrupt:
+        progress("stopped; everything it started is gone")
+        return 0
+    progress("done; everything it started is gone")
+    return 0
+
+
+def _watch(session: Session, progress: Any) -> Work:  # noqa: ANN401 - a callable that takes one line
+    """Look until everything that the demonstration promises has happened, telling of each first time."""
+    ends = time.monotonic() + _DEADLINE_SEC
+    told: set[str] = set()
+    while True:
+        work = _work(session)
+        firsts = {
+            f"first tick decided (policies: {work.policies_ticked} of {work.policies})": work.policies_ticked
+            > 0,
+            "all policies decided": work.policies_ticked == work.policies > 0,
+            f"device control accepted jobs ({work.jobs})": work.jobs > 0,
+            f"first jobs confirmed by what the machines do ({work.machines_confirmed} machines)": work.confirmed
+            > 0,
+        }
+        for line, happened in firsts.items():
+            kind = line.split("(", maxsplit=1)[0]
+            if happened and kind not in told:
+                told.add(kind)
+                progress(line)
+        if (not work.missing() and work.open == 0) or time.monotonic() > ends:
+            return work
+        time.sleep(_LOOK_EVERY_SEC)
+
+
+def _work(session: Session) -> Work:
+    row = session.run(_WORK)[0]
+    names = list(Work.__dataclass_fields__)
+    return Work(
+        **{
+            name: float(value) if name == "gain" else int(value)
+            for name, value in zip(names, row, strict=True)
+        }
+    )
+
+
+def _report(console: Console, session: Session, work: Work) -> None:
+    decided = Table(
+        title="What the first tick of each policy decided", title_justify="left", header_style="bold"
+    )
+    decided.add_column("action")
+    decided.add_column("reason")
+    decided.add_column("machines", justify="right")
+    for action, reason, machines in session.run(_DECIDED):
+        decided.add_row(action, reason, str(machines))
+    console.print()
+    console.print(decided)
+    came_of_it = Table(title="What came of it", title_justify="left", show_header=False)
+    came_of_it.add_column()
+    came_of_it.add_column(justify="right")
+    for name, value in (
+        ("ticks", f"{work.ticks} of {work.policies_ticked} policies"),
+        ("jobs created", str(work.jobs)),
+        ("jobs confirmed", str(work.confirmed)),
+        ("jobs failed", str(work.failed)),
+        ("machines confirmed", str(work.machines_confirmed)),
+        ("locks taken / freed", f"{work.locks_taken} / {work.locks_freed}"),
+        ("frozen policies", str(work.frozen)),
+        ("estimated gain", f"{work.gain:,.2f} CNY per day"),
+    ):
+        came_of_it.add_row(name, value)
+    console.print(came_of_it)
+
+
+def _stay(console: Console, session: Session, product: LocalProduct) -> None:
+    """Say where to look further, then tell of every new tick until interrupted."""
+    console.print("\nIt goes on ticking. In another terminal, in this folder:\n", highlight=False)
+    for name, value in product.environment.items():
+        console.print(f"  export {name}='{value}'", highlight=False, soft_wrap=True)
+    console.print(
+        "  .venv/bin/blsflow status\n"
+        "  .venv/bin/blsflow logs --follow\n"
+        "  .venv/bin/blsflow doctor\n"
+        f"  curl {product.device_control_url}/sim/faults      # faults to switch on: see docs/development.md\n\n"
+        "Ctrl-C ends it and cleans up.\n",
+        highlight=False,
+        soft_wrap=True,
+    )
+    newest = 0
+    while True:
+        work = _work(session)
+        if work.newest_tick != newest:
+            newest = work.newest_tick
+            console.print(
+                f"[dim]{time.strftime('%H:%M:%S')}[/dim]  {work.ticks} ticks, {work.jobs} jobs, {work.confirmed} confirmed, "
+                f"{work.open} open, locks {work.locks_taken} taken / {work.locks_freed} freed, {work.frozen} frozen",
+                highlight=False,
+            )
+        time.sleep(_LOOK_EVERY_SEC)
+
+
+def _parse(arguments: list[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="make demo", description=__doc__)
+    parser.add_argument("--once", action="store_true", help="end by itself, non-zero if anything is missing")
+    parser.add_argument("--machines", type=int, default=2000)
+    return parser.parse_args(arguments)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,170 @@
+"""The whole product on one machine: the deployed template, the sample fleet, and simulators of the outside services."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import select
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from typing import TYPE_CHECKING, Any, Final, Self
+from urllib.parse import quote
+
+import pg8000.native
+
+from blsflow.adapters.postgres.connection import Session
+from local.fleet.seed import seed
+from local.stack.stack import LocalStack
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from local.fleet.seed import Seeded
+
+TOKEN: Final = "simulated-device-control"  # noqa: S105 - the simulator's own
+USDT_TO_CNY_RATE: Final = "7.2"
+_START_TIMEOUT_SEC: Final = 30
+
+
+class LocalProduct:
+    """Starts everything and stops it again; ticks come from the deployed schedule, not from here.
+
+    Attributes:
+        stack: the deployed template.
+        seeded: what the sample fleet holds.
+        device_control_url, profit_url: where the simulators answer; `/sim/faults` and `/sim/ledger` steer and show them.
+    """
+
+    stack: LocalStack
+    seeded: Seeded
+
+    def __init__(
+        self,
+        *,
+        machines: int = 2000,
+        ramp_sec: float = 5.0,
+        parameters: Mapping[str, str] | None = None,
+        progress: Callable[[str], None] = lambda _: None,
+    ) -> None:
+        """Prepare; nothing is started yet. ``ramp_sec`` is how long a simulated machine takes to obey."""
+        self._machines = machines
+        self._ramp_sec = ramp_sec
+        self._progress = progress
+        self._cleanup = contextlib.ExitStack()
+        device_port, profit_port = _free_ports()
+        self.device_control_url = f"http://127.0.0.1:{device_port}"
+        self.profit_url = f"http://127.0.0.1:{profit_port}"
+        self._ports = (device_port, profit_port)
+        self.stack = LocalStack(
+            {
+                "ExecuteEnabled": "true",
+                "SwitchApiBaseUrl": self.device_control_url,
+                "ProfitFeed": "contract",
+                "ProfitApiBaseUrl": self.profit_url,
+                "UsdtToCnyRate": USDT_TO_CNY_RATE,
+                **(parameters or {}),
+            },
+            secrets={"SwitchApiTokenSecretArn": TOKEN},
+            progress=progress,
+        )
+
+    def __enter__(self) -> Self:
+        try:
+            self._cleanup.enter_context(self.stack)
+            started = time.monotonic()
+            with contextlib.closing(self._driver_connection()) as connection:
+                self.seeded = seed(connection, machines=self._machines)
+            self._cleanup.enter_context(self._simulators())
+            self._progress(f"sample fleet and simulators: {time.monotonic() - started:.1f} s")
+        except BaseException:
+            self._cleanup.close()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._cleanup.close()
+
+    @property
+    def database_url(self) -> str:
+        """The database's address as `BLSFLOW_SCHEDULER_DATABASE_URL` takes it."""
+        address = self.stack.database
+        return (
+            f"postgresql://{quote(address.user)}:{quote(address.password)}@{address.host}:{address.port}"
+            f"/{address.dbname}?tls=off"
+        )
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """What `blsflow` needs in its environment to work on this product beside the deployed functions."""
+        return {
+            "BLSFLOW_SCHEDULER_DATABASE_URL": self.database_url,
+            "BLSFLOW_SCHEDULER_EXECUTE_ENABLED": "true",
+            "BLSFLOW_SCHEDULER_SWITCH_API_BASE_URL": self.device_control_url,
+            "BLSFLOW_SCHEDULER_SWITCH_API_TOKEN": TOKEN,
+            "BLSFLOW_SCHEDULER_PROFIT_API_BASE_URL": self.profit_url,
+            "USDT_TO_CNY_RATE": USDT_TO_CNY_RATE,
+        }
+
+    def session(self) -> Session:
+        """Open a session on the product's database."""
+        return Session(self.stack.database)
+
+    def _driver_connection(self) -> pg8000.native.Connection:
+        address = self.stack.database
+        return pg8000.native.Connection(
+            user=address.user,
+            password=address.password,
+            host=address.host,
+            port=address.port,
+            database=address.dbname,
+        )
+
+    @contextlib.contextmanager
+    def _simulators(self) -> Iterator[dict[str, Any]]:
+        """Run all simulators in one child process; its complaints go to a file that is shown if it dies."""
+        with tempfile.TemporaryFile("w+") as errors:
+            process = subprocess.Popen(
+                [
+                    sys.executable, "-m", "local.simulators",
+                    "--database", self.database_url.removesuffix("?tls=off"),
+                    "--token", TOKEN,
+                    "--ramp-sec", str(self._ramp_sec),
+                    "--telemetry-interval-sec", "2",
+                    "--device-control-port", str(self._ports[0]),
+                    "--profit-port", str(self._ports[1]),
+                ],
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                text=True,
+            )  # fmt: skip
+            try:
+                yield _first_line(process, errors)
+            finally:
+                process.terminate()
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    process.wait(timeout=10)
+                process.kill()
+                process.wait()
+
+
+def _first_line(process: subprocess.Popen[str], errors: Any) -> dict[str, Any]:  # noqa: ANN401 - a text file
+    """Wait for the simulators' addresses, which they print once they answer."""
+    stdout = process.stdout
+    if stdout is not None and select.select([stdout], [], [], _START_TIMEOUT_SEC)[0]:
+        line = stdout.readline()
+        if line:
+            found: dict[str, Any] = json.loads(line)
+            return found
+    errors.seek(0)
+    raise RuntimeError(f"the simulators did not start:\n{errors.read()[-2000:]}")
+
+
+def _free_ports() -> tuple[int, int]:
+    """Return two ports that nobody listens on now."""
+    with socket.socket() as one, socket.socket() as other:
+        one.bind(("127.0.0.1", 0))
+        other.bind(("127.0.0.1", 0))
+        return int(one.getsockname()[1]), int(other.getsockname()[1])
