@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
 STDIN = Path("-")
 # Pydantic's words for the mistakes that people make, in ours.
 _CAUSES = {
-    "missing": "is missing",
     "extra_forbidden": "is no field of this document",
     "timezone_aware": "needs a UTC offset, such as 2025-08-01T10:00:00+08:00",
 }
@@ -57,7 +57,7 @@ def read(path: Path, shape: type[_T] | Any) -> _T:  # noqa: ANN401 - also a unio
     try:
         return adapter.validate_json(text)
     except ValidationError as error:
-        raise RefusedDocument([_problem(dict(each)) for each in error.errors()]) from error
+        raise RefusedDocument([_problem(dict(each), text) for each in error.errors()]) from error
 
 
 def json_schema(shape: Any) -> dict[str, Any]:  # noqa: ANN401 - as above
@@ -74,16 +74,30 @@ def located(path: str) -> Iterator[None]:
         raise InvalidDocument(field=f"{path}.{error.field}", value=error.value, cause=error.cause) from error
 
 
-def _problem(error: dict[str, Any]) -> str:
-    path = ""
-    for part in error["loc"]:
-        path += f"[{part}]" if isinstance(part, int) else f".{part}" if path else str(part)
+def _problem(error: dict[str, Any], text: bytes) -> str:
     if error["type"] == "json_invalid":
         return f"the document is not JSON: {error['ctx']['error']}"
-    cause = _CAUSES.get(error["type"], str(error["msg"]).lower())
+    path = _path(error["loc"], json.loads(text))
     if error["type"] == "missing":
-        return f"{path}: {cause}"
+        return f"{path}: is missing"
+    if error["type"] in {"union_tag_invalid", "union_tag_not_found"}:
+        # the discriminator itself is at fault, not the object that holds it
+        name = str(error["ctx"]["discriminator"]).strip("'")
+        path, error["input"] = f"{path}.{name}".lstrip("."), error["ctx"].get("tag")
+        error["msg"] = f"is not one of {error['ctx'].get('expected_tags', 'the known kinds')}"
+    cause = _CAUSES.get(error["type"], str(error["msg"]).lower())
     return str(InvalidDocument(field=path or "document", value=_short(error["input"]), cause=cause))
+
+
+def _path(location: tuple[int | str, ...], document: Any) -> str:  # noqa: ANN401 - any JSON value
+    """The path as the document's author sees it: without the names of the shapes that a part was held against."""
+    path, last = "", len(location) - 1
+    for position, part in enumerate(location):
+        if isinstance(part, int) and isinstance(document, list) and part < len(document):
+            path, document = f"{path}[{part}]", document[part]
+        elif isinstance(document, dict) and (part in document or position == last):
+            path, document = f"{path}.{part}".lstrip("."), document.get(part)
+    return path
 
 
 def _short(value: object) -> object:

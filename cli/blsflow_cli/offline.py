@@ -8,7 +8,8 @@ from typing import Annotated
 
 import typer
 
-from blsflow_cli import decide_report, tariff_check
+from blsflow.domain.recurrence import preview
+from blsflow_cli import decide_report, schedule_preview, tariff_check
 from blsflow_cli.decide_document import DecideDocument
 from blsflow_cli.decide_inputs import inputs_of
 from blsflow_cli.documents import json_schema, read
@@ -18,6 +19,7 @@ from blsflow_cli.tariff_document import TariffsDocument, tariffs_of
 
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of tables.")]
 tariff_app = typer.Typer(help="Electricity tariffs.", no_args_is_help=True)
+schedule_app = typer.Typer(help="Rules of schedules.", no_args_is_help=True)
 
 
 def decide(
@@ -83,6 +85,29 @@ def tariff_check_command(
         raise typer.Exit(ExitCode.FINDING)
 
 
+@schedule_app.command("preview")
+def schedule_preview_command(
+    file: Annotated[Path, typer.Argument(help="The rule document, or - for standard input.")],
+    count: Annotated[int, typer.Option(min=1, max=1000, help="How many runs.")] = 10,
+    after: Annotated[str | None, typer.Option(help="Runs after this instant; else after now.")] = None,
+    *,
+    as_json: JsonOption = False,
+) -> None:
+    """List the next runs of a rule, and mark those that DST moves or repeats.
+
+    For example:
+
+        blsflow schedule preview examples/rule_nightly.json --after 2026-03-27T00:00Z --count 4
+    """
+    rule = schedule_preview.rule_of(read(file, schedule_preview.RuleDocument))
+    start = datetime.now(UTC) if after is None else schedule_preview.instant(after, field="--after")
+    runs = preview(rule, start, count)
+    if as_json:
+        print_json(schedule_preview.as_json(rule, runs))
+    else:
+        schedule_preview.show(rule, runs, console())
+
+
 def schema(name: Annotated[SchemaName, typer.Argument(help="Which document.")]) -> None:
     """Print the JSON Schema of a document.
 
@@ -98,3 +123,4 @@ def register(app: typer.Typer) -> None:
     app.command()(decide)
     app.command()(schema)
     app.add_typer(tariff_app, name="tariff")
+    app.add_typer(schedule_app, name="schedule")

@@ -6,6 +6,7 @@ from enum import StrEnum
 from typing import Any, Final
 
 from blsflow_cli.decide_document import DecideDocument
+from blsflow_cli.schedule_preview import RuleDocument
 from blsflow_cli.tariff_document import TariffsDocument
 
 
@@ -14,9 +15,11 @@ class SchemaName(StrEnum):
 
     DECIDE = "decide"
     TARIFF = "tariff"
+    RULE = "rule"
 
 
 SCHEMAS: Final[dict[SchemaName, Any]] = {
     SchemaName.DECIDE: DecideDocument,
     SchemaName.TARIFF: TariffsDocument,
+    SchemaName.RULE: RuleDocument,
 }

@@ -5,8 +5,9 @@ from __future__ import annotations
 from datetime import date
 from typing import Annotated, Literal
 
-from pydantic import AwareDatetime, Field, FiniteFloat
+from pydantic import AwareDatetime, Discriminator, Field, FiniteFloat, Tag
 
+from blsflow.domain.errors import InvalidDocument
 from blsflow.domain.tariff import CNY, Tariff
 from blsflow.domain.tariff_calendar import DAY_TYPES, Season, seconds_of_day
 from blsflow.domain.tariff_period import ALL_MONTHS, ALL_WEEKDAYS, TariffPeriod, close_document_gaps
@@ -40,7 +41,7 @@ class PeriodDocument(Strict):
     name: str = Field(min_length=1)
     price_per_kwh: FiniteFloat = Field(description="in the tariff's currency; a negative price is income")
     priority: int = 0
-    hours: tuple[HoursDocument, ...] = Field(default=(HoursDocument(),), min_length=1)
+    hours: tuple[HoursDocument, ...] = (HoursDocument(),)
     weekdays: tuple[int, ...] = Field(default=tuple(sorted(ALL_WEEKDAYS)), description="ISO, 1 is Monday")
     day_types: tuple[Literal["workday", "weekend", "holiday"], ...] = tuple(sorted(DAY_TYPES))
     months: tuple[int, ...] = tuple(sorted(ALL_MONTHS))
@@ -48,6 +49,8 @@ class PeriodDocument(Strict):
 
     def periods(self) -> list[TariffPeriod]:
         """One period for each range of hours."""
+        if not self.hours:
+            raise InvalidDocument(field="hours", value=[], cause="a period needs hours; left out: all day")
         found = []
         for position, hours in enumerate(self.hours):
             with located(f"hours[{position}]"):
@@ -102,13 +105,18 @@ class TariffDocument(Strict):
 
 
 # Either one tariff, or all of a cluster's over time.
-TariffsDocument = TariffDocument | Annotated[tuple[TariffDocument, ...], Field(min_length=1)]
+TariffsDocument = Annotated[
+    Annotated[TariffDocument, Tag("one")] | Annotated[tuple[TariffDocument, ...], Tag("several")],
+    Discriminator(lambda document: "several" if isinstance(document, list | tuple) else "one"),
+]
 
 
 def tariffs_of(document: TariffDocument | tuple[TariffDocument, ...]) -> tuple[Tariff, ...]:
     """All tariffs of a document."""
     if isinstance(document, TariffDocument):
         return (document.tariff(),)
+    if not document:
+        raise InvalidDocument(field="document", value=[], cause="holds no tariff")
     found = []
     for position, each in enumerate(document):
         with located(f"[{position}]"):

@@ -18,6 +18,7 @@ from blsflow_cli.main import run
 ROOT = Path(__file__).parents[2]
 SAMPLE = ROOT / "examples" / "decide_worked_case.json"
 TARIFF = ROOT / "examples" / "tariff_fujian_2025_08.json"
+RULE = ROOT / "examples" / "rule_nightly.json"
 
 
 class Ended(NamedTuple):
@@ -240,12 +241,69 @@ def test_bad_tariff_is_refused_by_field(blsflow: Command) -> None:
     assert found.returncode == 2
     assert "periods[1].hours[0].ends: " in found.stderr
     assert "25:00" in found.stderr
+    document["periods"][1] = {"name": "valley", "price_per_kwh": "free"}
+    expected = "periods[1].price_per_kwh: input should be a valid number (got 'free')\n"
+    assert blsflow("tariff", "check", "-", document=document).stderr == "blsflow: " + expected
+    assert blsflow("tariff", "check", "-", document=[document]).stderr == "blsflow: [0]." + expected
+    assert "holds no tariff" in blsflow("tariff", "check", "-", document=[]).stderr
+    document["periods"][1] = {"name": "valley", "price_per_kwh": 0.3, "hours": []}
+    assert (
+        "periods[1].hours: a period needs hours" in blsflow("tariff", "check", "-", document=document).stderr
+    )
     instant = blsflow("tariff", "check", str(TARIFF), "--at", "noon")
     assert instant.returncode == 2
     assert "--at: is no instant" in instant.stderr
 
 
-@pytest.mark.parametrize(("name", "path"), [("decide", SAMPLE), ("tariff", TARIFF)])
+def test_schedule_preview_marks_dst(blsflow: Command) -> None:
+    """R3.4, R8.2: a nightly run that DST skips comes right after the gap, once, and says so."""
+    arguments = ("schedule", "preview", str(RULE), "--after", "2026-03-28T00:00+01:00", "--count", "3")
+    runs = json.loads(blsflow(*arguments, "--json").stdout)["runs"]
+    assert [(run["at"], run["planned_for"], run["clock"]) for run in runs] == [
+        ("2026-03-28T01:30:00+00:00", "2026-03-28T02:30:00", "exact"),
+        ("2026-03-29T01:00:00+00:00", "2026-03-29T02:30:00", "moved"),
+        ("2026-03-30T00:30:00+00:00", "2026-03-30T02:30:00", "exact"),
+    ]
+    assert "DST skips" in blsflow(*arguments).stdout
+
+
+def test_schedule_preview_of_a_rule_that_has_ended(blsflow: Command) -> None:
+    """R8.2: a rule may have no further run; that is no error."""
+    rule = {"kind": "once", "at": "2020-01-01T00:00", "time_zone": "UTC"}
+    found = blsflow("schedule", "preview", "-", document=rule)
+    assert found.returncode == 0
+    assert "no further run" in found.stdout
+
+
+@pytest.mark.parametrize(
+    ("rule", "message"),
+    [
+        ({"kind": "interval", "every_sec": 0, "time_zone": "UTC"}, "every_sec: "),
+        ({"kind": "interval", "every_sec": "60", "time_zone": "UTC"}, "every_sec: "),
+        ({"kind": "daily", "time_of_day": "25:00", "time_zone": "UTC"}, "time_of_day: "),
+        ({"kind": "daily", "time_of_day": "08:00", "time_zone": "Mars"}, "time_zone: "),
+        ({"kind": "cron", "expression": "* * *", "time_zone": "UTC"}, "expression: "),
+        ({"kind": "hourly", "time_zone": "UTC"}, "blsflow: kind: is not one of 'once', 'interval',"),
+        ({"time_zone": "UTC"}, "blsflow: kind: is not one of"),
+        ({"kind": "daily", "time_zone": "UTC"}, "blsflow: time_of_day: is missing"),
+    ],
+)
+def test_bad_rule_is_refused_by_field(blsflow: Command, rule: dict[str, Any], message: str) -> None:
+    """R8.2: a rule that cannot be meant names its field; nothing is guessed."""
+    found = blsflow("schedule", "preview", "-", document=rule)
+    assert found.returncode == 2
+    assert message in found.stderr
+    assert "Traceback" not in found.stderr
+
+
+def test_preview_starts_at_an_instant(blsflow: Command) -> None:
+    """R8.2: a time without an offset is no instant."""
+    found = blsflow("schedule", "preview", str(RULE), "--after", "2026-03-28T00:00")
+    assert found.returncode == 2
+    assert "--after: is no instant" in found.stderr
+
+
+@pytest.mark.parametrize(("name", "path"), [("decide", SAMPLE), ("tariff", TARIFF), ("rule", RULE)])
 def test_published_schema_describes_the_sample(blsflow: Command, name: str, path: Path) -> None:
     """R3.4: the published shape is a valid schema, accepts the sample, and refuses an unknown field."""
     found = blsflow("schema", name)
@@ -269,7 +327,9 @@ def test_policy_document_has_the_policys_limits() -> None:
     assert set(Policy.__dataclass_fields__) - set(PolicyDocument.model_fields) == not_for_offline
 
 
-@pytest.mark.parametrize("command", [[], ["decide"], ["tariff", "check"], ["schema"]])
+@pytest.mark.parametrize(
+    "command", [[], ["decide"], ["tariff", "check"], ["schedule", "preview"], ["schema"]]
+)
 def test_help_shows_an_example(blsflow: Command, command: list[str]) -> None:
     """R3.4: every command explains itself."""
     found = blsflow(*command, "--help")
