@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from local.stack.emulator import Emulator
 
 STACK_NAME = "blsflow"
-TIMEOUT_SEC = 600
+TIMEOUT_SEC = 180
 
 
 def host_target() -> dict[str, str]:
@@ -90,6 +90,11 @@ def _sam(command: str, environment: Mapping[str, str], *arguments: str) -> None:
                 start_new_session=True,
             )
             cleanup.callback(stop_process_group, process)
-        if status := process.wait(TIMEOUT_SEC):
+        try:
+            status: int | str = process.wait(TIMEOUT_SEC)
+        except subprocess.TimeoutExpired:
+            # Most likely a migrate function that cannot even be imported: CloudFormation waits for its answer.
+            status = f"not finished after {TIMEOUT_SEC} s"
+        if status:
             output.seek(0)
             raise RuntimeError(f"sam {command} failed ({status}):\n{output.read().decode(errors='replace')}")
