@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from blsflow.domain.policy import Policy
     from blsflow.domain.price_level import PriceLevel
     from blsflow.domain.prices import ProfitSnapshot
-    from blsflow.domain.recurrence import Rule
+    from blsflow.domain.recurrence_rules import Rule
     from blsflow.domain.scan import ScanPlan
     from blsflow.domain.settle import OpenAttempt, Settlement
     from blsflow.domain.verdict import Verdict
@@ -232,6 +232,74 @@ class PendingNotification:
     tries: int
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SetEnabled:
+    """A policy that an operator enabled or disabled.
+
+    ``lifted`` is the cause of the freeze that ended with it, ``machines_forgiven`` how many machines may be moved again
+    although others kept changing them.
+    """
+
+    name: str
+    lifted: str | None
+    machines_forgiven: int
+    next_run_at: datetime | None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ManualFreeze:
+    """A policy that an operator froze; ``opened`` is False when it was frozen already."""
+
+    name: str
+    tenant_id: str
+    opened: bool
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TrialTick:
+    """A tick of which nothing is stored: it has neither an id nor an occurrence (both 0)."""
+
+    tick: BegunTick
+    enabled: bool
+    frozen_for: str | None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RequestedRun:
+    """The occurrence of a manual run; ``fingerprint`` is that of the body with which it was first asked for."""
+
+    occurrence_id: int
+    state: str
+    reason: str | None
+    fingerprint: str
+    is_new: bool
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ClosedAttempt:
+    """An attempt that an operator closed: how many machines were still open, and the job that may still act on them."""
+
+    action: str
+    job_id: str | None
+    machines: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class AttemptEnd:
+    """An attempt that nobody has to close: it has ended, or was never sent (``ended_at`` is None)."""
+
+    state: str
+    ended_at: datetime | None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LeaseChange:
+    """Who held a tenant's executor lease until now, and how many attempts are still under way."""
+
+    was: str | None
+    open_attempts: int
+
+
 # ---------------------------------------------------------------- the database
 
 
@@ -371,7 +439,33 @@ class Transaction(Protocol):
     def mark_unpublished(self, notification_id: int, retry_after: timedelta) -> None:
         """Note that one did not go out and when to try again."""
 
-    # control
+    # control; a tenant_id of None is an operator of the whole deployment
+    def set_enabled(
+        self, policy_id: int, *, enabled: bool, by: str, why: str, tenant_id: str | None
+    ) -> SetEnabled | None:
+        """Enable (which lifts a freeze) or disable; None if there is no such policy."""
+
+    def freeze_by_hand(
+        self, policy_id: int, *, by: str, why: str, tenant_id: str | None
+    ) -> ManualFreeze | None:
+        """Freeze; None if there is no such policy."""
+
+    def begin_trial(self, policy_id: int, gates: Gates, *, tenant_id: str | None) -> TrialTick | None:
+        """Begin a tick of which nothing is stored; None if there is no such policy."""
+
+    def request_run(
+        self, policy_id: int, *, request_id: str, fingerprint: str, by: str, tenant_id: str | None
+    ) -> RequestedRun | None:
+        """Record a manual run, or return the one that this request made before; None if there is no such policy."""
+
+    def close_attempt(
+        self, attempt_id: UUID, *, by: str, why: str, tenant_id: str | None
+    ) -> ClosedAttempt | AttemptEnd | None:
+        """End what nobody can confirm, by an operator's word; else say where it stands; None if it is unknown."""
+
+    def change_lease(self, tenant_id: str, *, holder: str, by: str, why: str) -> LeaseChange | None:
+        """Say which system may act for a tenant; None if nothing is known of the tenant."""
+
     def write_events(self, events: Sequence[LogEvent], notifications: Sequence[Notification] = ()) -> None:
         """Write log events and notifications."""
 

@@ -5,8 +5,21 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from blsflow.adapters.postgres.connection import as_json
+from blsflow.adapters.postgres.documents import levels_of, policy_of
 from blsflow.domain.errors import InvalidDocument
-from blsflow.domain.recurrence import next_run, parse_rule
+from blsflow.domain.freeze import FreezeCause
+from blsflow.domain.recurrence import next_run
+from blsflow.domain.recurrence_document import parse_rule
+from blsflow.ports import (
+    AttemptEnd,
+    BegunTick,
+    ClosedAttempt,
+    LeaseChange,
+    ManualFreeze,
+    RequestedRun,
+    SetEnabled,
+    TrialTick,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -15,6 +28,7 @@ if TYPE_CHECKING:
     from uuid import UUID
 
     from blsflow.adapters.postgres.connection import Session
+    from blsflow.domain.gates import Gates
 
 
 class ControlQueries:
@@ -25,16 +39,10 @@ class ControlQueries:
 
     def set_enabled(
         self, policy_id: int, *, enabled: bool, by: str, why: str, tenant_id: str | None
-    ) -> Mapping[str, Any] | None:
+    ) -> SetEnabled | None:
         """Enable (which lifts a freeze) or disable; None if there is no such policy."""
         schedules = self._session.query("policy_schedule", policy_id=policy_id, tenant_id=tenant_id)
-        cursor = None
-        if schedules:
-            try:
-                rule = parse_rule({**schedules[0]["rule"], "time_zone": schedules[0]["time_zone"]})
-                cursor = next_run(rule, self.now)
-            except InvalidDocument:
-                cursor = self.now  # the next scan sets the schedule aside and says why
+        cursor = self._cursor(schedules[0]) if schedules else None
         rows = self._session.query(
             "set_enabled",
             policy_id=policy_id,
@@ -44,25 +52,101 @@ class ControlQueries:
             tenant_id=tenant_id,
             next_run_at=cursor,
         )
-        return rows[0] if rows else None
+        if not rows:
+            return None
+        return SetEnabled(
+            name=rows[0]["name"],
+            lifted=rows[0]["froze_for"],
+            machines_forgiven=rows[0]["forgiven"],
+            next_run_at=cursor if enabled else None,
+        )
 
     def freeze_by_hand(
         self, policy_id: int, *, by: str, why: str, tenant_id: str | None
-    ) -> Mapping[str, Any] | None:
-        """Freeze; None if there is no such policy. ``froze`` is False when it was frozen already."""
+    ) -> ManualFreeze | None:
+        """Freeze; None if there is no such policy."""
         policies = self._session.query("policy_for_freeze", policy_id=policy_id, tenant_id=tenant_id)
         if not policies:
             return None
         policy = policies[0]
-        froze = self._session.query(
+        opened = self._session.query(
             "open_freeze",
             policy_id=policy_id,
             tenant_id=policy["tenant_id"],
-            cause="manual",
+            cause=str(FreezeCause.MANUAL),
             detail=as_json({"why": why}),
             frozen_by=by,
         )
-        return {**policy, "froze": bool(froze)}
+        return ManualFreeze(name=policy["name"], tenant_id=policy["tenant_id"], opened=bool(opened))
+
+    def begin_trial(self, policy_id: int, gates: Gates, *, tenant_id: str | None) -> TrialTick | None:
+        """Begin a tick of which nothing is stored; None if there is no such policy."""
+        rows = self._session.query(
+            "trial_policy", policy_id=policy_id, holder=gates.holder, tenant_id=tenant_id
+        )
+        if not rows:
+            return None
+        row = rows[0]
+        return TrialTick(
+            tick=BegunTick(
+                occurrence_id=0,
+                tick_id=0,
+                policy=policy_of(row["policy"], row["candidates"], row["windows"]),
+                levels=levels_of(row["candidates"]),
+                ticked_at=self.now,
+                consecutive_failures=row["policy"]["consecutive_failures"],
+                lease_held=row["lease_held"],
+            ),
+            enabled=row["enabled"],
+            frozen_for=row["frozen_for"],
+        )
+
+    def request_run(
+        self, policy_id: int, *, request_id: str, fingerprint: str, by: str, tenant_id: str | None
+    ) -> RequestedRun | None:
+        """Record a manual run, or return the one that this request made before; None if there is no such policy."""
+        schedules = self._session.query("policy_schedule", policy_id=policy_id, tenant_id=tenant_id)
+        if not schedules:
+            return None
+        asked = {
+            "schedule_id": schedules[0]["id"],
+            "request_id": request_id,
+            "fingerprint": fingerprint,
+            "by": by,
+            "tenant_id": tenant_id,
+        }
+        # A request that another transaction made meanwhile is waited for, and seen only by the next statement.
+        rows = self._session.query("request_run", **asked) or self._session.query("request_run", **asked)
+        row = rows[0]
+        return RequestedRun(
+            occurrence_id=row["id"],
+            state=row["state"],
+            reason=row["reason"],
+            fingerprint=row["request_fingerprint"],
+            is_new=row["is_new"],
+        )
+
+    def close_attempt(
+        self, attempt_id: UUID, *, by: str, why: str, tenant_id: str | None
+    ) -> ClosedAttempt | AttemptEnd | None:
+        """End what nobody can confirm, by an operator's word; else say where it stands; None if it is unknown."""
+        rows = self._session.query(
+            "close_attempt", attempt_id=attempt_id, by=by, why=why, tenant_id=tenant_id
+        )
+        if not rows:
+            found = self._session.query("attempt_state", attempt_id=attempt_id, tenant_id=tenant_id)
+            return AttemptEnd(state=found[0]["state"], ended_at=found[0]["ended_at"]) if found else None
+        closed = rows[0]
+        if closed["occurrence_id"] is not None:
+            self._session.query("end_tick_if_sent", occurrence_id=closed["occurrence_id"])
+        return ClosedAttempt(action=closed["action"], job_id=closed["reference"], machines=closed["machines"])
+
+    def change_lease(self, tenant_id: str, *, holder: str, by: str, why: str) -> LeaseChange | None:
+        """Say which system may act for a tenant; None if nothing is known of the tenant."""
+        rows = self._session.query("change_lease", tenant_id=tenant_id, holder=holder, by=by, why=why)
+        if not rows:
+            return None
+        return LeaseChange(was=rows[0]["was"], open_attempts=rows[0]["open_attempts"])
 
     def policy_status(
         self, *, policy_id: int | None = None, tenant_id: str | None = None
@@ -70,51 +154,50 @@ class ControlQueries:
         """Return where every policy, or one, stands."""
         return self._session.query("policy_status", policy_id=policy_id, tenant_id=tenant_id)
 
-    def follow_log(
-        self, *, after_id: int, policy_id: int | None, tenant_id: str | None, limit: int
-    ) -> Sequence[Mapping[str, Any]]:
-        """Return the next log events after an id; none is ever passed over, also when transactions commit out of order."""
-        return self._session.query(
-            "follow_log", after_id=after_id, policy_id=policy_id, tenant_id=tenant_id, page_size=limit
-        )
-
-    def log_tail_id(self, *, policy_id: int | None, tenant_id: str | None, limit: int) -> int:
-        """Return the id after which the newest ``limit`` log events begin."""
-        row = self._session.query("newest_log_id", policy_id=policy_id, tenant_id=tenant_id, page_size=limit)[
-            0
-        ]
-        after_id: int = row["after_id"]
-        return after_id
-
-    def policy_schedule(self, policy_id: int, *, tenant_id: str | None) -> Mapping[str, Any] | None:
-        """Return the schedule of a policy."""
-        rows = self._session.query("policy_schedule", policy_id=policy_id, tenant_id=tenant_id)
-        return rows[0] if rows else None
-
-    def request_run(
-        self, schedule_id: int, *, request_id: str, fingerprint: str, tenant_id: str | None
-    ) -> Mapping[str, Any] | None:
-        """Record a manual run, or return the one that this request made before; None if there is no such schedule."""
-        rows = self._session.query(
-            "request_run",
-            schedule_id=schedule_id,
-            request_id=request_id,
-            fingerprint=fingerprint,
-            tenant_id=tenant_id,
-        )
-        return rows[0] if rows else None
-
-    def close_attempt(
-        self, attempt_id: UUID, *, by: str, why: str, tenant_id: str | None
-    ) -> Mapping[str, Any] | None:
-        """End what nobody can confirm, by an operator's word; None if there is nothing open by that id."""
-        rows = self._session.query(
-            "close_attempt", attempt_id=attempt_id, by=by, why=why, tenant_id=tenant_id
-        )
-        if rows and rows[0]["occurrence_id"] is not None:
-            self._session.query("end_tick_if_sent", occurrence_id=rows[0]["occurrence_id"])
-        return rows[0] if rows else None
-
     def open_work(self, *, tenant_id: str | None, limit: int) -> Sequence[Mapping[str, Any]]:
         """Return the attempts under way, oldest first."""
         return self._session.query("open_work", tenant_id=tenant_id, page_size=limit)
+
+    def stored_decision(
+        self, tick_id: int, machine_id: int, *, tenant_id: str | None
+    ) -> Mapping[str, Any] | None:
+        """Return a decision with the inputs that it came from; None if the tick had none for the machine."""
+        rows = self._session.query(
+            "stored_decision", tick_id=tick_id, machine_id=machine_id, tenant_id=tenant_id
+        )
+        return rows[0] if rows else None
+
+    def log_tail(
+        self, *, policy_id: int | None, tenant_id: str | None, limit: int
+    ) -> tuple[Sequence[Mapping[str, Any]], str]:
+        """Return the newest settled log events, oldest first, and the transaction from which following goes on."""
+        xid: str = self._session.query("log_position")[0]["xid"]
+        rows = self._session.query(
+            "log_tail", before_xid=xid, policy_id=policy_id, tenant_id=tenant_id, page_size=limit
+        )
+        return rows, xid
+
+    def follow_log(
+        self, *, after: tuple[str, int], policy_id: int | None, tenant_id: str | None, limit: int
+    ) -> Sequence[Mapping[str, Any]]:
+        """Return the next settled log events after a place: a transaction and an event's id in it.
+
+        None is ever passed over, whatever order transactions commit in: an event is shown once every transaction older
+        than its own has ended.
+        """
+        after_xid, after_id = after
+        return self._session.query(
+            "follow_log",
+            after_xid=after_xid,
+            after_id=after_id,
+            policy_id=policy_id,
+            tenant_id=tenant_id,
+            page_size=limit,
+        )
+
+    def _cursor(self, schedule: Mapping[str, Any]) -> datetime | None:
+        """Return a schedule's next run from now; now if its rule cannot be read, so that the next scan says why."""
+        try:
+            return next_run(parse_rule({**schedule["rule"], "time_zone": schedule["time_zone"]}), self.now)
+        except InvalidDocument:
+            return self.now

@@ -1,6 +1,7 @@
 -- name: set_enabled
--- An operator's word: enabling also lifts an open freeze, on the record, and starts the counts anew; the schedule's cursor
--- continues from now in its own rhythm.
+-- An operator's word: enabling also lifts an open freeze, on the record, and starts the counts anew, also those of
+-- machines that others kept changing; the schedule's cursor continues from now in its own rhythm, and a rule that could
+-- not be read is tried again.
 with policy as (
     update smart_schedule_policy_groups
     set enabled = :enabled::boolean, consecutive_failures = case when :enabled::boolean then 0 else consecutive_failures end,
@@ -13,25 +14,43 @@ with policy as (
     returning f.id, f.cause, f.frozen_at
 ), scheduled as (
     update smart_schedule_schedules s set paused = not :enabled::boolean, updated_at = now(),
-        next_run_at = case when :enabled::boolean then :next_run_at::timestamptz else next_run_at end
+        next_run_at = case when :enabled::boolean then :next_run_at::timestamptz else next_run_at end,
+        broken = case when :enabled::boolean then null else broken end
     from policy p where s.policy_id = p.id and s.archived_at is null
+), forgiven as (
+    update smart_schedule_machine_states s set foreign_changes = 0
+    from (
+        select m.id from machines m join policy p on p.tenant_id = m.tenant_id
+        where :enabled::boolean and exists (
+            select from smart_schedule_policy_scopes c
+            where c.policy_id = p.id
+              and (c.resource_type = 'tenant'
+                   or (c.resource_type = 'cluster' and c.resource_id = m.cluster_id::text)
+                   or (c.resource_type = 'model' and c.resource_id = m.model)
+                   or (c.resource_type = 'machine' and c.resource_id = m.id::text)))
+    ) covered
+    where s.machine_id = covered.id and s.foreign_changes > 0
+    returning s.machine_id
 ), logged as (
     insert into smart_schedule_log_events (at, tenant_id, policy_id, level, code, params)
     select now(), p.tenant_id, p.id, 'info', case when :enabled::boolean then 'policy_enabled' else 'policy_disabled' end,
            jsonb_build_object('by', :by::text, 'why', :why::text, 'froze_for', (select cause from lifted),
-                              'frozen_at', (select frozen_at from lifted))
+                              'frozen_at', (select frozen_at from lifted),
+                              'machines_forgiven', (select count(*) from forgiven))
     from policy p
 )
-select p.id, p.tenant_id, p.name, (select cause from lifted) as froze_for from policy p
+select p.id, p.tenant_id, p.name, (select cause from lifted) as froze_for, (select count(*) from forgiven) as forgiven
+from policy p
 
 -- name: policy_schedule
 -- The rule under which a policy ticks.
 select s.id, s.rule, s.time_zone, p.tenant_id from smart_schedule_schedules s
 join smart_schedule_policy_groups p on p.id = s.policy_id
-where s.policy_id = :policy_id::bigint and s.archived_at is null
+where s.policy_id = :policy_id::bigint and s.archived_at is null and p.archived_at is null
   and (:tenant_id::text is null or p.tenant_id = :tenant_id)
 
 -- name: policy_for_freeze
+-- The policy under its row lock: a freeze and an enabling at once take turns.
 select id, tenant_id, name from smart_schedule_policy_groups
 where id = :policy_id::bigint and (:tenant_id::text is null or tenant_id = :tenant_id) and archived_at is null
 for update
@@ -52,23 +71,45 @@ where p.archived_at is null and (:policy_id::bigint is null or p.id = :policy_id
   and (:tenant_id::text is null or p.tenant_id = :tenant_id)
 order by p.id
 
--- name: follow_log
--- Log events after an id, never past the oldest transaction still open: one that commits late is not lost.
-select id, at, tenant_id, policy_id, kind, level, code, params, tick_id, attempt_id, machine_id
-from smart_schedule_log_events
-where id > :after_id::bigint and xid < pg_snapshot_xmin(pg_current_snapshot())
-  and (:policy_id::bigint is null or policy_id = :policy_id::bigint)
-  and (:tenant_id::text is null or tenant_id = :tenant_id)
-order by id limit :page_size::integer
+-- name: trial_policy
+-- A policy as its next tick would find it, under its row lock: a trial takes its turn among the policy's ticks.
+select p.enabled, to_jsonb(p) as policy,
+       (select coalesce(jsonb_agg(to_jsonb(c) order by c.position), '[]')
+        from smart_schedule_policy_candidates c where c.policy_id = p.id) as candidates,
+       (select coalesce(jsonb_agg(to_jsonb(w) order by w.id), '[]')
+        from smart_schedule_policy_windows w where w.policy_id = p.id) as windows,
+       (select f.cause from smart_schedule_freezes f where f.policy_id = p.id and f.lifted_at is null) as frozen_for,
+       exists (select from smart_schedule_executor_leases e
+               where e.tenant_id = p.tenant_id and e.holder = :holder and e.expires_at > now()) as lease_held
+from smart_schedule_policy_groups p
+where p.id = :policy_id::bigint and p.archived_at is null and (:tenant_id::text is null or p.tenant_id = :tenant_id)
+for update of p
 
--- name: newest_log_id
--- The id after which the last page of a log begins.
-select coalesce(min(id) - 1, 0) as after_id from (
-    select id from smart_schedule_log_events
-    where (:policy_id::bigint is null or policy_id = :policy_id::bigint)
+-- name: log_position
+-- The oldest transaction still open: all that older ones wrote can be read now, and nothing will be added to it.
+select pg_snapshot_xmin(pg_current_snapshot())::text as xid
+
+-- name: log_tail
+-- The newest settled log events, oldest first.
+select id, xid::text as xid, at, tenant_id, policy_id, kind, level, code, params, tick_id, attempt_id, machine_id
+from (
+    select * from smart_schedule_log_events
+    where xid < :before_xid::text::xid8
+      and (:policy_id::bigint is null or policy_id = :policy_id::bigint)
       and (:tenant_id::text is null or tenant_id = :tenant_id)
     order by id desc limit :page_size::integer
 ) newest
+order by id
+
+-- name: follow_log
+-- Settled log events after a place, in the order of their transactions and never past the oldest one still open. The
+-- order of ids alone would not do: a transaction with a lower id of an event may have begun later and commit last.
+select id, xid::text as xid, at, tenant_id, policy_id, kind, level, code, params, tick_id, attempt_id, machine_id
+from smart_schedule_log_events
+where (xid, id) > (:after_xid::text::xid8, :after_id::bigint) and xid < pg_snapshot_xmin(pg_current_snapshot())
+  and (:policy_id::bigint is null or policy_id = :policy_id::bigint)
+  and (:tenant_id::text is null or tenant_id = :tenant_id)
+order by xid, id limit :page_size::integer
 
 -- name: request_run
 -- A manual run: the same request id gives the same occurrence, whatever happened since.
@@ -79,9 +120,14 @@ with asked as (
     from smart_schedule_schedules s
     where s.id = :schedule_id::bigint and s.archived_at is null and (:tenant_id::text is null or s.tenant_id = :tenant_id)
     on conflict (schedule_id, request_id) where origin = 'manual' do nothing
-    returning id, state, reason, request_fingerprint, true as is_new
+    returning id, tenant_id, schedule_id, state, reason, request_fingerprint, true as is_new
+), logged as (
+    insert into smart_schedule_log_events (at, tenant_id, policy_id, code, params)
+    select now(), a.tenant_id, s.policy_id, 'run_requested',
+           jsonb_build_object('by', :by::text, 'request_id', :request_id::text, 'occurrence_id', a.id)
+    from asked a join smart_schedule_schedules s on s.id = a.schedule_id
 )
-select * from asked
+select id, state, reason, request_fingerprint, is_new from asked
 union all
 select o.id, o.state, o.reason, o.request_fingerprint, false
 from smart_schedule_occurrences o
@@ -110,7 +156,12 @@ with closed as (
                               'machines', (select count(*) from machines)), c.tick_id, c.id
     from closed c
 )
-select c.id, c.occurrence_id, (select count(*) from machines) as machines from closed c
+select c.id, c.occurrence_id, c.action, c.reference, (select count(*) from machines) as machines from closed c
+
+-- name: attempt_state
+-- Why an attempt cannot be closed: it has ended, or was never sent.
+select state, ended_at from smart_schedule_attempts
+where id = :attempt_id::uuid and (:tenant_id::text is null or tenant_id = :tenant_id)
 
 -- name: open_work
 -- What is under way: attempts with their machines, oldest first.
@@ -119,3 +170,37 @@ select a.id, a.tenant_id, a.policy_id, a.action, a.project_id, a.state, a.reason
 from smart_schedule_attempts a left join smart_schedule_attempt_machines m on m.attempt_id = a.id
 where a.ended_at is null and (:tenant_id::text is null or a.tenant_id = :tenant_id)
 group by a.id order by a.prepared_at, a.id limit :page_size::integer
+
+-- name: change_lease
+-- Which system may act for a tenant, from now on and on the record. A tenant without machines and policies is unknown.
+with before as (
+    select holder from smart_schedule_executor_leases where tenant_id = :tenant_id and expires_at > now()
+    for update
+), changed as (
+    insert into smart_schedule_executor_leases (tenant_id, holder, expires_at, changed_by, changed_at)
+    select :tenant_id::text, :holder::text, 'infinity', :by::text, now()
+    where exists (select from machines where tenant_id = :tenant_id)
+       or exists (select from smart_schedule_policy_groups where tenant_id = :tenant_id)
+    on conflict (tenant_id) do update
+    set holder = excluded.holder, expires_at = excluded.expires_at, changed_by = excluded.changed_by,
+        changed_at = excluded.changed_at
+    returning tenant_id
+), logged as (
+    insert into smart_schedule_log_events (at, tenant_id, level, code, params)
+    select now(), tenant_id, 'warning', 'executor_lease_changed',
+           jsonb_build_object('was', (select holder from before), 'now', :holder::text, 'by', :by::text, 'why', :why::text)
+    from changed
+)
+select tenant_id, (select holder from before) as was,
+       (select count(*) from smart_schedule_attempts a where a.tenant_id = changed.tenant_id and a.ended_at is null)
+           as open_attempts
+from changed
+
+-- name: stored_decision
+-- One decision with all that it came from: the tick's shared inputs and the machine's own record.
+select t.id as tick_id, t.policy_id, t.ticked_at, t.execution_mode, t.inputs, d.machine_id, d.action, d.reason, d.proposed,
+       d.from_project, d.to_project, d.run_config_id, d.current_net_cny_per_day as current_net,
+       d.best_net_cny_per_day as best_net, d.attempt_id, d.job_id, d.figures
+from smart_schedule_ticks t join smart_schedule_machine_decisions d on d.tick_id = t.id and d.ticked_at = t.ticked_at
+where t.id = :tick_id::bigint and d.machine_id = :machine_id::bigint
+  and (:tenant_id::text is null or t.tenant_id = :tenant_id)

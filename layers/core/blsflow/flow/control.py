@@ -1,0 +1,149 @@
+"""Control: what operators do by hand. Each verb is one transaction, on the record with who and why.
+
+A ``tenant_id`` of None is an operator of the whole deployment; someone else's policy is as unknown as none.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import TYPE_CHECKING, TypeVar
+
+from blsflow.domain.errors import BlsflowError
+from blsflow.domain.freeze import Freeze, FreezeCause
+from blsflow.flow.decide import announce_freeze
+from blsflow.ports import ClosedAttempt
+
+if TYPE_CHECKING:
+    from uuid import UUID
+
+    from blsflow.ports import LeaseChange, ManualFreeze, Queue, RequestedRun, SetEnabled, Store
+
+T = TypeVar("T")
+
+
+class UnknownPolicy(BlsflowError):
+    """There is no such policy, or it is archived."""
+
+    def __init__(self, policy_id: int) -> None:
+        super().__init__(f"there is no policy {policy_id}: `blsflow status` lists those that there are")
+        self.policy_id = policy_id
+
+
+class UnknownTenant(BlsflowError):
+    """A tenant of whom there is neither a machine nor a policy."""
+
+    def __init__(self, tenant_id: str) -> None:
+        super().__init__(
+            f"tenant {tenant_id!r} has neither machines nor policies: `blsflow status` shows the tenants' names"
+        )
+        self.tenant_id = tenant_id
+
+
+class UnknownAttempt(BlsflowError):
+    """There is no such attempt."""
+
+    def __init__(self, attempt_id: UUID) -> None:
+        super().__init__(f"there is no attempt {attempt_id}: `blsflow attempts` lists those under way")
+        self.attempt_id = attempt_id
+
+
+class NothingToRelease(BlsflowError):
+    """An attempt that holds nothing which an operator could release."""
+
+    def __init__(self, attempt_id: UUID, state: str, *, ended: bool) -> None:
+        why = "has ended" if ended else "was not sent yet, and is closed by itself when its decision expires"
+        super().__init__(f"attempt {attempt_id} is {state}: it {why}; there is nothing to release")
+        self.attempt_id = attempt_id
+        self.state = state
+
+
+class RequestConflict(BlsflowError):
+    """A request id that was used for another request before (R8.8)."""
+
+    def __init__(self, request_id: str, occurrence_id: int) -> None:
+        super().__init__(
+            f"request id {request_id!r} was used for another request (occurrence {occurrence_id}): "
+            "use a new id for a new run"
+        )
+        self.request_id = request_id
+        self.occurrence_id = occurrence_id
+
+
+def enable(store: Store, policy_id: int, *, by: str, why: str, tenant_id: str | None = None) -> SetEnabled:
+    """Let a policy tick; this alone lifts a freeze, and it starts all counts towards the next one anew (R6.3)."""
+    with store.transaction() as tx:
+        done = tx.set_enabled(policy_id, enabled=True, by=by, why=why, tenant_id=tenant_id)
+    return _known(done, policy_id)
+
+
+def disable(store: Store, policy_id: int, *, by: str, why: str, tenant_id: str | None = None) -> SetEnabled:
+    """Let a policy tick no more; what it sent is followed to its end."""
+    with store.transaction() as tx:
+        done = tx.set_enabled(policy_id, enabled=False, by=by, why=why, tenant_id=tenant_id)
+    return _known(done, policy_id)
+
+
+def freeze(store: Store, policy_id: int, *, by: str, why: str, tenant_id: str | None = None) -> ManualFreeze:
+    """Freeze by hand, and tell of it once; one that is frozen already stays as it is (R6.1, R6.3)."""
+    with store.transaction() as tx:
+        frozen = _known(tx.freeze_by_hand(policy_id, by=by, why=why, tenant_id=tenant_id), policy_id)
+        cause = Freeze(cause=FreezeCause.MANUAL, detail={"by": by, "why": why})
+        announce_freeze(tx, frozen.tenant_id, policy_id, cause, opened=frozen.opened)
+    return frozen
+
+
+def run(  # noqa: PLR0913 - what to run, for whom, and who asks
+    store: Store,
+    policy_id: int,
+    *,
+    request_id: str,
+    decide_queue: Queue,
+    by: str,
+    tenant_id: str | None = None,
+) -> RequestedRun:
+    """Tick a policy now; the same request id gives the same occurrence, and begins it if nobody did yet (R8.8)."""
+    body = json.dumps({"kind": "policy_tick", "policy_id": policy_id}, sort_keys=True)
+    fingerprint = hashlib.sha256(body.encode()).hexdigest()
+    with store.transaction() as tx:
+        requested = _known(
+            tx.request_run(
+                policy_id, request_id=request_id, fingerprint=fingerprint, by=by, tenant_id=tenant_id
+            ),
+            policy_id,
+        )
+    if requested.fingerprint != fingerprint:
+        raise RequestConflict(request_id, requested.occurrence_id)
+    if requested.state == "recorded":
+        decide_queue.send([{"occurrence_id": requested.occurrence_id}])
+        with store.transaction() as tx:
+            tx.mark_occurrences_enqueued([requested.occurrence_id])
+    return requested
+
+
+def release(
+    store: Store, attempt_id: UUID, *, by: str, why: str, tenant_id: str | None = None
+) -> ClosedAttempt:
+    """Close an attempt whose end nobody can confirm, and free its locks; its job may still act on the machines (R5.4)."""
+    with store.transaction() as tx:
+        closed = tx.close_attempt(attempt_id, by=by, why=why, tenant_id=tenant_id)
+    if closed is None:
+        raise UnknownAttempt(attempt_id)
+    if not isinstance(closed, ClosedAttempt):
+        raise NothingToRelease(attempt_id, closed.state, ended=closed.ended_at is not None)
+    return closed
+
+
+def lease(store: Store, tenant_id: str, *, holder: str, by: str, why: str) -> LeaseChange:
+    """Say which system may act for a tenant from now on (R4.2)."""
+    with store.transaction() as tx:
+        change = tx.change_lease(tenant_id, holder=holder, by=by, why=why)
+    if change is None:
+        raise UnknownTenant(tenant_id)
+    return change
+
+
+def _known(found: T | None, policy_id: int) -> T:
+    if found is None:
+        raise UnknownPolicy(policy_id)
+    return found

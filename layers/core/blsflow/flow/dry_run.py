@@ -1,0 +1,140 @@
+"""Dry run: decide a policy's machines now, whatever its mode, and leave no trace (R4.1).
+
+It reads as the policy's next tick would, foreign changes included, and rolls all of it back.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from blsflow.domain.decide import Rules
+from blsflow.domain.freeze import Freeze, TickFailure, freeze_for, tick_failure
+from blsflow.domain.gates import Gates, withheld
+from blsflow.domain.policy import ExecutionMode
+from blsflow.domain.record import unpack_all
+from blsflow.domain.valuation import overriding, value_market
+from blsflow.domain.verdict import MOVES
+from blsflow.flow.control import UnknownPolicy
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from blsflow.domain.machine import Machine
+    from blsflow.domain.policy import Policy
+    from blsflow.domain.valuation import Valuation
+    from blsflow.ports import Store, Transaction, TrialTick
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class DryRun:
+    """What a tick would conclude now. ``counts`` is by "action/reason", over all machines.
+
+    ``shown`` are some of the machines, those that would move first. ``obstacles`` say why none would be moved if the
+    policy ticked now; empty if it would act.
+    """
+
+    policy: Policy
+    valuation: Valuation
+    machines: int
+    counts: Mapping[str, int]
+    failure: TickFailure | None
+    freeze: Freeze | None
+    obstacles: tuple[str, ...]
+    shown: tuple[Machine, ...]
+
+
+class _Undone(Exception):
+    """Ends a transaction that is to leave no trace."""
+
+
+class _Sample:
+    """Counts every machine, and keeps up to a limit of them: movers first."""
+
+    def __init__(self, rules: Rules, limit: int) -> None:
+        self._rules = rules
+        self._limit = limit
+        self._movers: list[Machine] = []
+        self._others: list[Machine] = []
+        self.counts: Counter[str] = Counter()
+        self.moves = 0
+
+    def take(self, block: bytes) -> None:
+        for machine in unpack_all(block):
+            verdict = self._rules.decide(machine)
+            self.counts[f"{verdict.action}/{verdict.reason}"] += 1
+            moves = verdict.action in MOVES
+            self.moves += moves
+            kept = self._movers if moves else self._others
+            if len(kept) < self._limit:
+                kept.append(machine)
+
+    def shown(self) -> tuple[Machine, ...]:
+        return tuple((self._movers + self._others)[: self._limit])
+
+
+def dry_run(  # noqa: PLR0913 - what is decided on, what bounds it, and who asks
+    store: Store,
+    policy_id: int,
+    *,
+    gates: Gates,
+    rate: float | None,
+    limit: int,
+    tenant_id: str | None = None,
+) -> DryRun:
+    """Decide now; ``rate`` is CNY per USDT (None: unknown), ``limit`` how many machines are shown."""
+    found: DryRun | None = None
+    with suppress(_Undone), store.transaction() as tx:
+        trial = tx.begin_trial(policy_id, gates, tenant_id=tenant_id)
+        if trial is None:
+            raise UnknownPolicy(policy_id)
+        found = _decide(tx, trial, gates, rate, limit)
+        raise _Undone
+    assert found is not None  # noqa: S101 - the block above sets it or raises
+    return found
+
+
+def _decide(tx: Transaction, trial: TrialTick, gates: Gates, rate: float | None, limit: int) -> DryRun:
+    begun = trial.tick
+    policy = begun.policy
+    inputs = tx.tick_inputs(begun)
+    valuation = value_market(inputs, policy, now=begun.ticked_at, rate=rate)
+    tx.adopt_foreign_changes(policy, inputs)
+    sample = _Sample(Rules(policy, valuation.market), limit)
+    above = overriding(policy, inputs.others, inputs.classes, now=begun.ticked_at)
+    tx.read_machines(policy, inputs, above, sample.take)
+    failure = tick_failure(policy, valuation.market)
+    machines = sample.counts.total()
+    return DryRun(
+        policy=policy,
+        valuation=valuation,
+        machines=machines,
+        counts=dict(sorted(sample.counts.items())),
+        failure=failure,
+        freeze=freeze_for(
+            policy,
+            consecutive_failures=0 if failure is None else begun.consecutive_failures + 1,
+            flagged=valuation.flagged,
+            worst_jump=valuation.worst_jump,
+            moves=sample.moves,
+            machines=machines,
+        ),
+        obstacles=_obstacles(trial, gates),
+        shown=sample.shown(),
+    )
+
+
+def _obstacles(trial: TrialTick, gates: Gates) -> tuple[str, ...]:
+    """Return all that keeps the policy from acting, whatever its mode."""
+    policy = trial.tick.policy
+    executing = replace(policy, execution_mode=ExecutionMode.EXECUTE)
+    barred = withheld(executing, gates, lease_held=trial.tick.lease_held)
+    found = {
+        "policy_disabled": not trial.enabled,
+        "policy_frozen": trial.frozen_for is not None,
+        f"mode_{policy.execution_mode}": policy.execution_mode is not ExecutionMode.EXECUTE,
+        str(barred): barred is not None,
+    }
+    return tuple(name for name, applies in found.items() if applies)
