@@ -7,7 +7,7 @@ import sys
 import typer
 
 from blsflow.domain.errors import BlsflowError
-from blsflow_cli import offline
+from blsflow_cli import offline, online
 from blsflow_cli.documents import RefusedDocument
 from blsflow_cli.output import refuse
 
@@ -19,6 +19,7 @@ app = typer.Typer(
     rich_markup_mode="rich",
 )
 offline.register(app)
+online.register(app)
 
 
 def run() -> None:

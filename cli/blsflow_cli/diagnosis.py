@@ -1,0 +1,204 @@
+"""Commands that look into a deployment: its migrations, its invariants, and why a machine was decided as it was."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from blsflow.adapters.postgres.doctor import examine
+from blsflow.domain import stored_inputs
+from blsflow.domain.errors import BlsflowError
+from blsflow.domain.explain import Explanation, explain
+from blsflow.domain.record import unpack
+from blsflow.domain.valuation import Valuation
+from blsflow.domain.verdict import MOVES
+from blsflow_cli import decide_report
+from blsflow_cli.decide_inputs import DecideInputs
+from blsflow_cli.deployment import deployment
+from blsflow_cli.offline import JsonOption  # noqa: TC001 - typer reads the annotations
+from blsflow_cli.options import moment, plain, plain_rows
+from blsflow_cli.output import ExitCode, console, print_json, table
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+class UnknownDecision(BlsflowError):
+    """The tick decided nothing for the machine, or its decisions are past their retention."""
+
+
+class UnreadableDecision(BlsflowError):
+    """A stored decision of another version of this program."""
+
+
+def migrate(*, as_json: JsonOption = False) -> None:
+    """Bring the database's schema up to date; safe to run again, and beside a running previous version.
+
+    For example:
+
+        blsflow migrate
+    """
+    with deployment(migrated=False) as application:
+        applied = application.migrate()
+    if as_json:
+        print_json({"applied": applied})
+    else:
+        typer.echo(f"applied {', '.join(applied)}" if applied else "the database is up to date")
+
+
+def doctor(
+    *,
+    patience: Annotated[
+        int, typer.Option(min=1, help="Seconds that work under way may take before it counts as stuck.")
+    ] = 900,
+    limit: Annotated[int, typer.Option(min=1, help="The most rows to list per finding.")] = 20,
+    as_json: JsonOption = False,
+) -> None:
+    """Check every invariant on the live database and list each violation with its rows. Changes nothing.
+
+    Exit code 1: there is a finding.
+
+    For example:
+
+        blsflow doctor --json | jq -r '.findings[].name'
+    """
+    with deployment() as application:
+        session = application.connect()
+        try:
+            checked = examine(session, patience=timedelta(seconds=patience), limit=limit)
+        finally:
+            session.close()
+    found = [finding for finding in checked if finding.violations]
+    if as_json:
+        print_json(
+            {
+                "checked": len(checked),
+                "findings": [
+                    {"name": each.name, "rule": each.rule, "violations": plain_rows(each.violations)}
+                    for each in found
+                ],
+            }
+        )
+    else:
+        out = console()
+        for each in found:
+            title = f"{each.name}: {each.rule}"
+            rows = ([plain(value) for value in row.values()] for row in each.violations)
+            out.print(table(title, list(each.violations[0]), rows))
+            out.print()
+        out.print(f"{len(checked)} invariants checked, {len(found)} broken", highlight=False)
+    if found:
+        raise typer.Exit(ExitCode.FINDING)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Recomputed:
+    """A stored decision and the same one computed again; ``differences`` is empty if they agree."""
+
+    stored: Mapping[str, Any]
+    report: decide_report.DecideReport
+    differences: tuple[str, ...]
+
+
+def explain_command(
+    tick: Annotated[int, typer.Argument(help="The tick's id, from `blsflow status` or the log.")],
+    machine: Annotated[int, typer.Argument(help="The machine's id.")],
+    *,
+    as_json: JsonOption = False,
+) -> None:
+    """Show why a tick decided a machine as it did, computed again from what was stored with the decision.
+
+    Exit code 1: the computation does not agree with what was stored.
+
+    For example:
+
+        blsflow explain 812 1007
+    """
+    with deployment() as application, application.store.transaction() as tx:
+        stored = tx.stored_decision(tick, machine, tenant_id=None)
+    if stored is None:
+        raise UnknownDecision(
+            f"tick {tick} has no decision for machine {machine}: it is unknown, not of that policy, or past retention"
+        )
+    found = recompute(stored)
+    if as_json:
+        decision = {name: value for name, value in stored.items() if name not in {"inputs", "figures"}}
+        print_json(
+            {
+                "stored": plain(decision),
+                "recomputed": decide_report.as_json(found.report)["machines"][0],
+                "agrees": not found.differences,
+                "differences": list(found.differences),
+            }
+        )
+    else:
+        _show(found)
+    if found.differences:
+        raise typer.Exit(ExitCode.FINDING)
+
+
+def recompute(stored: Mapping[str, Any]) -> Recomputed:
+    """Decide again from the stored inputs alone; `UnreadableDecision` if another version wrote them."""
+    try:
+        policy, market = stored_inputs.load(stored["inputs"])
+    except stored_inputs.UnreadableInputs as error:
+        raise UnreadableDecision(f"tick {stored['tick_id']}: {error}") from error
+    machine, _ = unpack(stored["figures"])
+    explanation = explain(policy, market, machine)
+    valuation = Valuation(market=market, levels={}, flagged=(), worst_jump=1.0)
+    return Recomputed(
+        stored=stored,
+        report=decide_report.DecideReport(
+            inputs=DecideInputs(policy=policy, valuation=valuation, machines=(machine,)),
+            explanations=(explanation,),
+            failure=None,
+            freeze=None,
+        ),
+        differences=tuple(_differences(stored, explanation)),
+    )
+
+
+def _differences(stored: Mapping[str, Any], explanation: Explanation) -> list[str]:
+    """Compare with what was stored; a move that was held back kept its figures and lost its own reason."""
+    verdict = explanation.verdict
+    expected: dict[str, object] = {
+        "proposed": str(verdict.action),
+        "from_project": verdict.from_project,
+        "to_project": verdict.to_project,
+        "run_config_id": verdict.run_config_id,
+        "current_net": verdict.current_net,
+        "best_net": verdict.best_net,
+    }
+    held_back = verdict.action in MOVES and stored["action"] == "skip"
+    if not held_back:
+        expected |= {"action": str(verdict.action), "reason": str(verdict.reason)}
+    return [
+        f"{name}: stored {stored[name]!r}, computed {value!r}"
+        for name, value in expected.items()
+        if stored[name] != value
+    ]
+
+
+def _show(found: Recomputed) -> None:
+    out, stored = console(), found.stored
+    decide_report.show(found.report, out)
+    out.print(
+        f"\nTick {stored['tick_id']} of policy {stored['policy_id']} ({stored['execution_mode']}) at "
+        f"{moment(stored['ticked_at'])} stored: {stored['action']}/{stored['reason']}, proposed {stored['proposed']}, "
+        f"attempt {stored['attempt_id'] or '-'}, job {stored['job_id'] or '-'}",
+        highlight=False,
+    )
+    if not found.differences:
+        out.print("[green]The computation agrees with what was stored.[/green]")
+    for difference in found.differences:
+        out.print(f"[red]It does not agree: {difference}[/red]", highlight=False)
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands of this module."""
+    app.command()(migrate)
+    app.command()(doctor)
+    app.command("explain")(explain_command)

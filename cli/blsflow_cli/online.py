@@ -1,0 +1,16 @@
+"""Commands on a deployment: they need its database, and take all settings from the environment as the functions do."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from blsflow_cli import diagnosis, log, policies, serve, work
+
+if TYPE_CHECKING:
+    import typer
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands of these modules, in the order in which `--help` lists them."""
+    for module in (serve, policies, work, log, diagnosis):
+        module.register(app)
