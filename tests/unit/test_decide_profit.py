@@ -18,7 +18,7 @@ from blsflow.domain.machine import (
     UNDER_BENCHMARK,
     Status,
 )
-from blsflow.domain.policy import NegativeProfitAction
+from blsflow.domain.policy import NegativeProfitAction, Window, WindowAction
 from blsflow.domain.reading import Reading, Stale, Unknown
 from blsflow.domain.tariff import TariffProblem
 from tests.scenes import (
@@ -81,6 +81,14 @@ def test_ties_go_to_the_running_project(running: int) -> None:
     assert outcome(a_policy(), equal, a_machine(running)) == ("keep", "already_best", None)
 
 
+def test_rounding_is_no_gain() -> None:
+    """R3.3: a project that nets more by a rounding error only ties, against the running one and among others."""
+    more = 20 * (1 + 1e-13)
+    assert outcome(a_policy(), a_market({A: more, B: 20, C: 20}), a_machine(C))[1] == "already_best"
+    assert outcome(a_policy(), a_market({A: 10, B: 20, C: more}), a_machine(A))[2] == B
+    assert outcome(a_policy(), a_market({A: 10, B: 20, C: 20 * (1 + 1e-8)}), a_machine(A))[2] == C
+
+
 @pytest.mark.parametrize("order", [(B, C), (C, B)])
 def test_ties_between_others_go_to_candidate_order(order: tuple[int, int]) -> None:
     """R3.3: of candidates that net the same the first named wins, in any order of benchmarks."""
@@ -138,6 +146,13 @@ def test_only_eligible_and_runnable_candidates(
 def test_only_candidates() -> None:
     """R1.2: being eligible never forces a switch; the policy names what it wants considered."""
     assert outcome(a_policy(candidates=(A, C)), GOOD, a_machine(A)) == ("switch", "better_net", C)
+
+
+def test_project_that_only_a_window_names_is_no_candidate() -> None:
+    """R3.1: windows play no part where profit decides, and neither do the projects that they name."""
+    window = Window(id=1, starts="00:00", ends="24:00", action=WindowAction.RUN_PROJECT, project_id=B)
+    policy = a_policy(candidates=(A, C), windows=(window,))
+    assert outcome(policy, GOOD, a_machine(A)) == ("switch", "better_net", C)
 
 
 def test_losing_eligibility_does_not_move_a_machine() -> None:
@@ -346,6 +361,13 @@ def test_tariff_change_shortens_the_time_to_pay_off() -> None:
     assert outcome(policy, far, a_machine(A))[0] == "switch"
 
 
+def test_switch_that_outlasts_the_time_left_loses_no_more_than_that_time() -> None:
+    """R3.4: within 300 s a 600 s switch can cost 300 s of revenue; leaving a great loss still pays."""
+    machine = a_machine(A)._replace(benchmarks=(a_benchmark(A, power_w=3000.0), a_benchmark(B)))
+    market = a_market({A: 1, B: 50}, price=1.0, change_in_sec=300)
+    assert outcome(a_policy(switch_cost_sec=600), market, machine) == ("switch", "better_net", B)
+
+
 def test_relative_gain_of_a_loss() -> None:
     """R3.4: the ratio is of the size of the current net, so that a machine that loses little is not stuck."""
     market = a_market({A: COST_CNY_PER_DAY - 10, B: COST_CNY_PER_DAY + 5}, price=1.0)
@@ -475,5 +497,5 @@ def test_absurd_figures_stop_nothing_but_themselves(figures: dict[str, float]) -
     market = a_market({A: 1e20, B: 3e20, C: 2e20}, price=1.0)
     benchmarks = (a_benchmark(A), a_benchmark(B)._replace(**figures), a_benchmark(C))  # type: ignore[arg-type]
     assert decide(a_policy(), market, a_machine(A)._replace(benchmarks=benchmarks)).to_project == C
-    reporting = a_machine(A)._replace(benchmarks=(a_benchmark(C),), **figures)  # type: ignore[arg-type]
-    assert decide(a_policy(candidates=(C,)), market, reporting).to_project is None
+    reporting = a_machine(A)._replace(benchmarks=(a_benchmark(C),), hashrate_hs=1e308, power_w=POWER_W)
+    assert outcome(a_policy(candidates=(C,)), market, reporting)[:2] == ("keep", "current_net_unknown")
