@@ -175,7 +175,6 @@ group by a.id order by a.prepared_at, a.id limit :page_size::integer
 -- Which system may act for a tenant, from now on and on the record. A tenant without machines and policies is unknown.
 with before as (
     select holder from smart_schedule_executor_leases where tenant_id = :tenant_id and expires_at > now()
-    for update
 ), changed as (
     insert into smart_schedule_executor_leases (tenant_id, holder, expires_at, changed_by, changed_at)
     select :tenant_id::text, :holder::text, 'infinity', :by::text, now()
