@@ -52,8 +52,10 @@ def test_a_document_is_read_as_its_rule_and_written_back(document: dict[str, obj
     assert parse_rule(to_document(rule)) == rule
 
 
-BAD_ZONES: list[object] = ["UTC+3", "Europe", "", "America/New_Yrok", "europe", "../UTC", "a/../../b", "right/UTC", "localtime",
-             "\0", "x" * 5000, None, 8]  # fmt: skip
+BAD_ZONES: list[object] = [
+    "UTC+3", "Europe", "", "America/New_Yrok", "europe", "../UTC", "a/../../b", "right/UTC", "localtime",
+    "\0", "x" * 5000, None, 8,
+]  # fmt: skip
 BAD_VALUES: list[tuple[dict[str, object], str, list[object]]] = [
     (INTERVAL, "every_sec", [0, -1, "5", 1e-9, 300.0, 1.5, True, None, math.nan, math.inf, 10**18, [300]]),
     (INTERVAL, "anchor", ["2026-01-01T00:00:00", "yesterday", 0, None]),

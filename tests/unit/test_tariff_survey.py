@@ -163,6 +163,13 @@ def test_a_span_with_an_unknown_price_has_no_cost() -> None:
     assert span_cost_cny(2000, survey([sunny], start, end)) == pytest.approx(2 * (22 * 0.2 - 2 * 0.1))
 
 
+def test_a_change_at_the_end_of_a_span_adds_nothing() -> None:
+    """R2.2: a span that ends where the price changes has one segment, half-open like the span."""
+    steps = tariff(band("a", "00:00", "12:00"), band("b", "12:00", "24:00"), zone="UTC")
+    start, end = utc("2026-03-02T00:00"), utc("2026-03-02T12:00")
+    assert kinds([steps], start, end) == [(start, end, "a")]
+
+
 def test_an_empty_span_has_no_segments() -> None:
     """R2.2: from an instant to itself nothing passes."""
     at = utc("2026-03-02T00:00")

@@ -53,8 +53,6 @@ def survey(tariffs: Sequence[Tariff], start: datetime, end: datetime) -> list[Ta
     low, end = start.astimezone(UTC), end.astimezone(UTC)
     status = price_in_force(tariffs, low)
     for instant in _possible_changes(tariffs, low, end):
-        if instant == end:
-            break
         following = price_in_force(tariffs, instant)
         if following != status:
             segments.append(TariffSegment(start=low, end=instant, status=status))
