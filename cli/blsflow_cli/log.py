@@ -45,11 +45,12 @@ def logs(
     """
     with deployment() as application:
         with application.store.transaction() as tx:
-            rows, xid = tx.log_tail(policy_id=policy, tenant_id=None, limit=lines)
+            position = tx.log_position() if follow else None
+            rows = tx.log_tail(policy_id=policy, tenant_id=None, limit=lines, before_xid=position)
         _print(rows, as_json=as_json)
-        if follow:
+        if position is not None:
             try:
-                _follow(application, policy, (xid, 0), as_json=as_json)
+                _follow(application, policy, (position, 0), as_json=as_json)
             except KeyboardInterrupt:
                 return
 

@@ -168,14 +168,17 @@ class ControlQueries:
         return rows[0] if rows else None
 
     def log_tail(
-        self, *, policy_id: int | None, tenant_id: str | None, limit: int
-    ) -> tuple[Sequence[Mapping[str, Any]], str]:
-        """Return the newest settled log events, oldest first, and the transaction from which following goes on."""
-        xid: str = self._session.query("log_position")[0]["xid"]
-        rows = self._session.query(
-            "log_tail", before_xid=xid, policy_id=policy_id, tenant_id=tenant_id, page_size=limit
+        self, *, policy_id: int | None, tenant_id: str | None, limit: int, before_xid: str | None = None
+    ) -> Sequence[Mapping[str, Any]]:
+        """Return the newest log events, oldest first; those that following from ``before_xid`` shows are left out."""
+        return self._session.query(
+            "log_tail", before_xid=before_xid, policy_id=policy_id, tenant_id=tenant_id, page_size=limit
         )
-        return rows, xid
+
+    def log_position(self) -> str:
+        """Return the transaction from which following begins: older ones have all ended."""
+        xid: str = self._session.query("log_position")[0]["xid"]
+        return xid
 
     def follow_log(
         self, *, after: tuple[str, int], policy_id: int | None, tenant_id: str | None, limit: int

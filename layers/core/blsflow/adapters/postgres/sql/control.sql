@@ -90,11 +90,11 @@ for update of p
 select pg_snapshot_xmin(pg_current_snapshot())::text as xid
 
 -- name: log_tail
--- The newest settled log events, oldest first.
+-- The newest log events, oldest first; with a transaction given, only those of older ones.
 select id, xid::text as xid, at, tenant_id, policy_id, kind, level, code, params, tick_id, attempt_id, machine_id
 from (
     select * from smart_schedule_log_events
-    where xid < :before_xid::text::xid8
+    where (:before_xid::text is null or xid < :before_xid::text::xid8)
       and (:policy_id::bigint is null or policy_id = :policy_id::bigint)
       and (:tenant_id::text is null or tenant_id = :tenant_id)
     order by id desc limit :page_size::integer
