@@ -138,13 +138,8 @@ def _watch(session: Session, progress: Any) -> Work:  # noqa: ANN401 - a callabl
 
 def _work(session: Session) -> Work:
     row = session.run(_WORK)[0]
-    names = list(Work.__dataclass_fields__)
-    return Work(
-        **{
-            name: float(value) if name == "gain" else int(value)
-            for name, value in zip(names, row, strict=True)
-        }
-    )
+    counts = dict(zip(Work.__dataclass_fields__, row, strict=True))
+    return Work(**{name: value if name == "gain" else int(value) for name, value in counts.items()})
 
 
 def _report(console: Console, session: Session, work: Work) -> None:

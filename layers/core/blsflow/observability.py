@@ -35,7 +35,7 @@ def summarized(event_name: str, context: Any) -> Iterator[dict[str, object]]:  #
         logger().error(event_name, extra=fields)
         raise
     level = "warning" if fields.get("failures") else "info"
-    getattr(logger(), level)(event_name, extra=fields)
+    getattr(logger(), level)(event_name, extra=fields, stacklevel=4)
 
 
 def gauge(name: str, value: float, *, unit: MetricUnit = MetricUnit.Seconds) -> None:

@@ -8,8 +8,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import TYPE_CHECKING
 
-from blsflow.domain.recurrence import Rule, missed_between, next_run
+from blsflow.domain.recurrence import missed_between, next_run
+
+if TYPE_CHECKING:
+    from blsflow.domain.recurrence_rules import Rule
 
 _INSTANT = timedelta(microseconds=1)
 

@@ -210,10 +210,10 @@ def _connect(
             ssl_context=_tls(address),
             sock=sock,
             application_name="blsflow-scheduler",
-            startup_params={
-                "options": f"-c jit=off -c statement_timeout={int(statement_timeout * 1000)} -c lock_timeout=10000"
-                " -c idle_in_transaction_session_timeout=120000 -c TimeZone=UTC",
-            },
+        )
+        connection.run(  # not as start-up options, which RDS Proxy refuses
+            f"set jit = off; set statement_timeout = {int(statement_timeout * 1000)}; set lock_timeout = 10000;"
+            " set idle_in_transaction_session_timeout = 120000; set time zone 'UTC'"
         )
         sock.settimeout(statement_timeout + 10)
     except BaseException:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from blsflow.domain.errors import InvalidDocument
-from blsflow.domain.recurrence import parse_rule
+from blsflow.domain.recurrence_document import parse_rule
 from blsflow.ports import DueSchedule
 
 if TYPE_CHECKING:

@@ -115,7 +115,9 @@ with ended as (
     where id = :attempt_id::uuid and state = 'dispatching'
     returning id, tenant_id, policy_id, tick_id, action, project_id
 ), machines as (
-    update smart_schedule_attempt_machines m set state = 'refused', reason = :reason, ended_at = now()
+    -- a busy service refused nobody: its machines count neither as failed nor as tried
+    update smart_schedule_attempt_machines m
+    set state = case :state when 'failed' then 'refused' else 'dropped' end, reason = :reason, ended_at = now()
     from ended e where m.attempt_id = e.id and m.state = 'pending'
     returning m.machine_id, m.fencing_token
 ), freed as (
