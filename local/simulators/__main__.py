@@ -17,6 +17,7 @@ import pg8000.native
 
 from local.fleet.projects import COINS
 from local.simulators.device_control import DeviceControlSimulator
+from local.simulators.execution_service import ExecutionServiceSimulator
 from local.simulators.profit import PriceWalk, ProfitSimulator
 from local.simulators.telemetry import TelemetryWriter, read_machines
 from local.simulators.web import Served
@@ -51,8 +52,10 @@ def main(arguments: list[str] | None = None) -> int:
     )
     devices = DeviceControlSimulator(world, token=options.token, seed=options.seed)
     profit = ProfitSimulator(PriceWalk(COINS, seed=options.seed))
+    conversations = ExecutionServiceSimulator(token=options.token, run_sec=options.run_sec, seed=options.seed)
     with (
         Served(devices, options.device_control_port) as device_control,
+        Served(conversations, options.execution_port) as execution,
         Served(profit, options.profit_port) as profit_feed,
     ):
         telemetry.start()
@@ -61,6 +64,7 @@ def main(arguments: list[str] | None = None) -> int:
                 {
                     "device_control_url": device_control.url,
                     "profit_url": profit_feed.url,
+                    "execution_url": execution.url,
                     "machines": len(machines),
                 }
             ),
@@ -74,12 +78,18 @@ def main(arguments: list[str] | None = None) -> int:
 def _parse(arguments: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m local.simulators", description=__doc__)
     parser.add_argument("--database", required=True, help="postgresql://user:password@host:port/name")
-    parser.add_argument("--token", default="simulated-device-control", help="what device control asks for")
+    parser.add_argument(
+        "--token",
+        default="simulated-device-control",
+        help="what device control and the execution service ask for",
+    )
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--ramp-sec", type=float, default=20.0, help="how long a machine takes to obey")
+    parser.add_argument("--run-sec", type=float, default=5.0, help="how long a run of a conversation takes")
     parser.add_argument("--telemetry-interval-sec", type=float, default=5.0)
     parser.add_argument("--device-control-port", type=int, default=0, help="0: a free one")
     parser.add_argument("--profit-port", type=int, default=0, help="0: a free one")
+    parser.add_argument("--execution-port", type=int, default=0, help="0: a free one")
     return parser.parse_args(arguments)
 
 
