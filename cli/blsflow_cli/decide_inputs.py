@@ -60,7 +60,6 @@ def inputs_of(document: DecideDocument) -> DecideInputs:
         classes=tuple(classes.values()),
         scope=Scope(everything=True),
         others=(),
-        snapshot_flags=(),
         levels={p.id: level for p in document.projects if (level := _level(p, policy)) is not None},
     )
     machines = []

@@ -74,5 +74,6 @@ def test_every_table_is_listed() -> None:
         path.read_text(encoding="utf-8") for path in (POSTGRES / "migrations").glob("*.sql")
     )
     tables = set(re.findall(r"^create table (?:if not exists )?(\w+)", migrations, re.MULTILINE))
+    tables -= {table for table in tables if table.endswith("_default")}  # partitions of a listed table
     assert len(tables) > 20
     assert {table for table in tables if f"`{table}`" not in listed} == set()

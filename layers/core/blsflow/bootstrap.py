@@ -87,6 +87,7 @@ class Application:
             api_key=settings.profit_api_key or self._secret(settings.profit_api_key_secret_arn),
             timeout_sec=_FEED_TIMEOUT_SEC,
             min_interval_sec=settings.profit_min_interval_sec,
+            algorithms=settings.profit_algorithms,
         )
 
     @cached_property
@@ -179,7 +180,6 @@ class Application:
                 limits=Limits(
                     confirm_grace=timedelta(seconds=settings.confirm_grace_sec),
                     unresolved_alert=timedelta(seconds=settings.unresolved_alert_sec),
-                    report_max_age_sec=600,
                 ),
                 sender_lost_after=timedelta(seconds=_EXECUTE_FUNCTION_SEC),
                 concurrency=settings.reconcile_concurrency,

@@ -138,6 +138,7 @@ class BegunTick:
     levels: Mapping[int, PriceLevel]
     ticked_at: datetime
     consecutive_failures: int
+    tariff_problems: frozenset[str]
     lease_held: bool
 
 
@@ -168,6 +169,7 @@ class TickResult:
     inputs: Mapping[str, object]
     failure: str | None
     consecutive_failures: int
+    tariff_problems: frozenset[str]
     machines: int
     counts: Mapping[str, int]
     gain_cny_per_day: float

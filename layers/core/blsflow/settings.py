@@ -50,6 +50,7 @@ class Settings:
     profit_api_base_url: str | None = None
     profit_api_key: str | None = field(default=None, repr=False)
     profit_api_key_secret_arn: str | None = None
+    profit_algorithms: tuple[str, ...] = ()
     profit_min_interval_sec: int = 30
     execution_api_base_url: str | None = None
     tick_interval_sec: int = 60
@@ -95,6 +96,7 @@ def read_settings(environ: Mapping[str, str]) -> Settings:
         profit_api_base_url=read.url(prefix + "PROFIT_API_BASE_URL"),
         profit_api_key=read.text(prefix + "PROFIT_API_KEY"),
         profit_api_key_secret_arn=read.text(prefix + "PROFIT_API_KEY_SECRET_ARN"),
+        profit_algorithms=tuple((read.text(prefix + "PROFIT_ALGORITHMS") or "").replace(",", " ").split()),
         profit_min_interval_sec=read.integer(prefix + "PROFIT_MIN_INTERVAL_SEC", default=30, least=0),
         execution_api_base_url=read.url(prefix + "EXECUTION_API_BASE_URL"),
         tick_interval_sec=read.integer("TICK_INTERVAL_SEC", default=60, least=1),

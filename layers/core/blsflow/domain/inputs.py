@@ -73,5 +73,4 @@ class TickInputs:
     classes: tuple[MachineClass, ...]
     scope: Scope
     others: tuple[OtherPolicy, ...]
-    snapshot_flags: tuple[str, ...]
     levels: Mapping[int, PriceLevel]

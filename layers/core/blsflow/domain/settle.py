@@ -65,6 +65,7 @@ class OpenAttempt:
     request_expires_at: datetime
     checks: int
     alerted: bool
+    report_max_age_sec: int
     machines: tuple[OpenMachine, ...]
 
 
@@ -83,7 +84,6 @@ class Limits:
 
     confirm_grace: timedelta
     unresolved_alert: timedelta
-    report_max_age_sec: int
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -96,6 +96,7 @@ class Settlement:
 
     attempt: OpenAttempt
     reference: str | None
+    job_state: str | None
     outcomes: tuple[Outcome, ...]
     job_ended: tuple[int, ...]
     waiting_for: str | None
@@ -113,9 +114,9 @@ def settle(attempt: OpenAttempt, report: JobReport, *, now: datetime, limits: Li
     outcomes: list[Outcome] = []
     job_ended: list[int] = []
     waiting_for: str | None = None
-    reference = attempt.reference
+    reference, job_state = attempt.reference, None
     if isinstance(report, JobFound):
-        reference = report.job_id
+        reference, job_state = report.job_id, str(report.state)
         results = {result.machine_id: result for result in report.machines}
         for machine in attempt.machines:
             result = results.get(machine.machine_id)
@@ -148,6 +149,7 @@ def settle(attempt: OpenAttempt, report: JobReport, *, now: datetime, limits: Li
     return Settlement(
         attempt=attempt,
         reference=reference,
+        job_state=job_state,
         outcomes=tuple(outcomes),
         job_ended=tuple(job_ended),
         waiting_for=waiting_for,
@@ -177,7 +179,7 @@ def _confirmed(
         machine.observed,
         not_before=attempt.dispatched_at,
         now=now,
-        report_max_age_sec=limits.report_max_age_sec,
+        report_max_age_sec=attempt.report_max_age_sec,
     )
     if isinstance(seen, Confirmed):
         return Outcome(machine_id=machine.machine_id, succeeded=True)

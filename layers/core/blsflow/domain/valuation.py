@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from blsflow.domain.reading import Reading
 
 NO_RANK: Final = 2_147_483_647
+_DOLLARS: Final = frozenset({"USD", "USDT"})
+"""Tariffs in these are priced by the same rate as revenue; any other currency but CNY has no known rate."""
 _ACTING: Final = (ExecutionMode.DRY_RUN, ExecutionMode.SHADOW, ExecutionMode.EXECUTE)
 
 
@@ -49,12 +51,12 @@ def value_market(inputs: TickInputs, policy: Policy, *, now: datetime, rate: flo
     """Judge every input of a policy at ``now``; ``rate`` is CNY per USDT, None if unknown."""
     levels = dict(inputs.levels)
     projects: dict[int, ProjectMarket] = {}
-    flagged: list[str] = list(inputs.snapshot_flags)
+    flagged: list[str] = []
     worst_jump = 1.0
     for project in inputs.projects:
         reading = _judged(project, policy, now)
         if project.project_id in policy.candidates:
-            if isinstance(reading, Unknown) and reading.reason == PriceFault.FLAGGED_ANOMALOUS:
+            if _is_flagged(project, reading, policy, now):
                 flagged.append(project.name)
             if isinstance(reading, Known):
                 level, quarantined, jump = observe(
@@ -75,7 +77,7 @@ def value_market(inputs: TickInputs, policy: Policy, *, now: datetime, rate: flo
     market = Market(
         now=now,
         projects=projects,
-        clusters={cluster.cluster_id: _priced(cluster, now, horizon) for cluster in inputs.clusters},
+        clusters={cluster.cluster_id: _priced(cluster, now, horizon, rate) for cluster in inputs.clusters},
         classes=inputs.classes,
     )
     return Valuation(market=market, levels=levels, flagged=tuple(flagged), worst_jump=worst_jump)
@@ -123,12 +125,22 @@ def _judged(project: ProjectInput, policy: Policy, now: datetime) -> Reading:
     )
 
 
-def _priced(cluster: ClusterInput, now: datetime, horizon: timedelta) -> ClusterMarket:
+def _is_flagged(project: ProjectInput, reading: Reading, policy: Policy, now: datetime) -> bool:
+    """Whether monitoring flags a price that would count otherwise: an old flag says nothing of today."""
+    if project.raw is None or not (
+        isinstance(reading, Unknown) and reading.reason == PriceFault.FLAGGED_ANOMALOUS
+    ):
+        return False
+    return (now - project.raw.taken_at).total_seconds() <= policy.profit_max_age_sec
+
+
+def _priced(cluster: ClusterInput, now: datetime, horizon: timedelta, rate: float | None) -> ClusterMarket:
     if cluster.fault is not None:
         problem = TariffProblem(kind="tariff_gap", names=(cluster.fault,))
         return ClusterMarket(cluster_id=cluster.cluster_id, tariff=problem)
+    tariffs = [replace(t, cny_rate=rate) if t.currency in _DOLLARS else t for t in cluster.tariffs]
     return ClusterMarket(
         cluster_id=cluster.cluster_id,
-        tariff=price_in_force(cluster.tariffs, now),
-        next_change_at=next_change(cluster.tariffs, now, horizon),
+        tariff=price_in_force(tariffs, now),
+        next_change_at=next_change(tariffs, now, horizon),
     )

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from blsflow.domain.errors import BlsflowError
 from blsflow.domain.freeze import Freeze, FreezeCause
-from blsflow.flow.decide import announce_freeze
+from blsflow.flow.freeze import announce_freeze
 from blsflow.ports import ClosedAttempt
 
 if TYPE_CHECKING:
@@ -89,7 +89,8 @@ def freeze(store: Store, policy_id: int, *, by: str, why: str, tenant_id: str | 
     with store.transaction() as tx:
         frozen = _known(tx.freeze_by_hand(policy_id, by=by, why=why, tenant_id=tenant_id), policy_id)
         cause = Freeze(cause=FreezeCause.MANUAL, detail={"by": by, "why": why})
-        announce_freeze(tx, frozen.tenant_id, policy_id, cause, opened=frozen.opened)
+        if frozen.opened:
+            announce_freeze(tx, frozen.tenant_id, policy_id, cause)
     return frozen
 
 

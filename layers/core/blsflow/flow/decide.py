@@ -18,11 +18,13 @@ from blsflow.domain.decide import Rules
 from blsflow.domain.events import Level, LogEvent, Notification
 from blsflow.domain.freeze import freeze_for, tick_failure
 from blsflow.domain.gates import Withheld, withheld
-from blsflow.domain.policy import ExecutionMode
+from blsflow.domain.policy import ExecutionMode, Mode
 from blsflow.domain.reasons import Action
 from blsflow.domain.record import unpack
+from blsflow.domain.tariff import TariffProblem
 from blsflow.domain.valuation import overriding, value_market
 from blsflow.domain.verdict import MOVES
+from blsflow.flow.freeze import freeze_policy
 from blsflow.flow.tick import enqueue_attempts
 from blsflow.ports import NewAttempt, NotBegun, TickResult
 
@@ -167,6 +169,7 @@ def _decide_all(
     sink = None if dry_run else tx.decisions(begun)
     _decide_machines(tx, begun, inputs, valuation, tally, sink, batches, why_withheld)
     failure = tick_failure(policy, valuation.market)
+    problems = _tariff_problems(valuation) if policy.mode is Mode.PROFIT_GUARD else frozenset[str]()
     failures = begun.consecutive_failures + 1 if failure is not None else 0
     freeze = freeze_for(
         policy,
@@ -199,6 +202,7 @@ def _decide_all(
             inputs=stored_inputs.dump(policy, valuation.market),
             failure=failure,
             consecutive_failures=failures,
+            tariff_problems=problems,
             machines=tally.machines,
             counts=tally.counts(),
             gain_cny_per_day=tally.gain_cny_per_day,
@@ -207,7 +211,8 @@ def _decide_all(
             running=bool(won),
         ),
     )
-    tx.write_events([_tick_event(begun, tally, failure, len(won))])
+    told = _tariff_notifications(begun, problems)
+    tx.write_events([_tick_event(begun, tally, failure, len(won))], told)
     return _report(begun, tally, len(won), freeze), list(won)
 
 
@@ -250,28 +255,7 @@ def _freeze(tx: Transaction, begun: BegunTick, freeze: Freeze, tally: _Tally) ->
     policy = begun.policy
     tx.withhold_moves(begun, Withheld.POLICY_FROZEN)
     tally.withhold(Withheld.POLICY_FROZEN)
-    announce_freeze(
-        tx, policy.tenant_id, policy.id, freeze, opened=tx.open_freeze(policy, freeze, by="scheduler")
-    )
-
-
-def announce_freeze(tx: Transaction, tenant_id: str, policy_id: int, freeze: Freeze, *, opened: bool) -> None:
-    """Tell of a freeze, exactly if this transaction opened it."""
-    if not opened:
-        return
-    params = {"cause": str(freeze.cause), **freeze.detail}
-    tx.write_events(
-        [
-            LogEvent(
-                tenant_id=tenant_id,
-                policy_id=policy_id,
-                code="policy_frozen",
-                params=params,
-                level=Level.ERROR,
-            )
-        ],
-        [Notification(tenant_id=tenant_id, policy_id=policy_id, code="policy_frozen", params=params)],
-    )
+    freeze_policy(tx, policy, freeze)
 
 
 def _executes(begun: BegunTick) -> bool:
@@ -295,6 +279,30 @@ def _idempotency_key(tick_id: int, machine_ids: list[int]) -> str:
     """Derive the key from the decisions' own keys, (tick, machine): the same decisions always have the same one."""
     digest = hashlib.sha256(f"{tick_id}:{','.join(map(str, sorted(machine_ids)))}".encode())
     return f"tick-{tick_id}-{digest.hexdigest()[:32]}"
+
+
+def _tariff_problems(valuation: Valuation) -> frozenset[str]:
+    """Name the clusters whose electricity has no known price, and why: ``3 tariff_gap``."""
+    return frozenset(
+        f"{cluster.cluster_id} {cluster.tariff.kind}"
+        for cluster in valuation.market.clusters.values()
+        if isinstance(cluster.tariff, TariffProblem)
+    )
+
+
+def _tariff_notifications(begun: BegunTick, problems: frozenset[str]) -> list[Notification]:
+    """Tell of each problem when it first appears (R10.1); it is forgotten, and told of again, once it was solved."""
+    policy = begun.policy
+    told = []
+    for problem in sorted(problems - begun.tariff_problems):
+        cluster_id, kind = problem.split()
+        params = {"cluster_id": int(cluster_id), "problem": kind}
+        told.append(
+            Notification(
+                tenant_id=policy.tenant_id, policy_id=policy.id, code="tariff_unknown", params=params
+            )
+        )
+    return told
 
 
 def _tick_event(begun: BegunTick, tally: _Tally, failure: str | None, attempts: int) -> LogEvent:

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
-from blsflow.domain.execution import Accepted, Ambiguous, BatchCommand, Busy
+from blsflow.domain.execution import Accepted, Ambiguous, BatchCommand, Busy, Rejected
+from blsflow.flow.freeze import freeze_on_failures
 from blsflow.ports import NotBegun
 
 if TYPE_CHECKING:
@@ -33,6 +34,7 @@ class ExecuteReport:
     job_id: str | None = None
     machines: int = 0
     refused: int = 0
+    froze_policy: bool = False
 
 
 def execute(
@@ -63,6 +65,10 @@ def execute(
         )
     with store.transaction() as tx:
         tx.record_outcome(dispatch, outcome, check_after=_FIRST_CHECK)
+        failed = isinstance(outcome, Rejected) or (isinstance(outcome, Accepted) and outcome.refused)
+        frozen = (
+            freeze_on_failures(tx, [dispatch.policy_id]) if failed and dispatch.policy_id is not None else []
+        )
     return ExecuteReport(
         outcome=_name(outcome),
         attempt_id=attempt_id,
@@ -70,6 +76,7 @@ def execute(
         job_id=outcome.job_id if isinstance(outcome, Accepted) else None,
         machines=len(dispatch.targets),
         refused=len(outcome.refused) if isinstance(outcome, Accepted) else 0,
+        froze_policy=bool(frozen),
     )
 
 

@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, Final
 
 from blsflow.domain.errors import BlsflowError
 from blsflow.domain.execution import JobUnreadable
-from blsflow.domain.freeze import freeze_for
 from blsflow.domain.settle import settle
-from blsflow.flow.decide import announce_freeze
+from blsflow.flow.freeze import freeze_on_failures
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -106,17 +105,14 @@ def _write(
             for attempt, answer in zip(attempts, reports, strict=True)
         ]
         standings = tx.record_settlements(settlements)
-        failing = {
-            s.attempt.policy_id
-            for s in settlements
-            if s.attempt.policy_id is not None and any(not outcome.succeeded for outcome in s.outcomes)
-        }
-        for share in tx.failed_shares(sorted(failing)) if failing else ():
-            freeze = freeze_for(share.policy, failed=share.failed, finished=share.finished)
-            if freeze is not None:
-                opened = tx.open_freeze(share.policy, freeze, by="scheduler")
-                announce_freeze(tx, share.policy.tenant_id, share.policy.id, freeze, opened=opened)
-                report.frozen.append(share.policy.id)
+        report.frozen += freeze_on_failures(
+            tx,
+            [
+                s.attempt.policy_id
+                for s in settlements
+                if s.attempt.policy_id is not None and any(not outcome.succeeded for outcome in s.outcomes)
+            ],
+        )
     report.looked_at += len(attempts)
     report.ended += sum(standing.ended for standing in standings)
     report.alerts += sum(standing.alert for standing in standings)

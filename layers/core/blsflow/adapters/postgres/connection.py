@@ -22,12 +22,13 @@ import pg8000.exceptions
 import pg8000.native
 
 from blsflow.ports import InvariantBroken, StoreConflict, StoreError, StoreUnavailable
-from blsflow.settings import InvalidSetting
+from blsflow.settings import TLS_MODES, InvalidSetting
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from typing import BinaryIO
 
+_URL_SETTING = "BLSFLOW_SCHEDULER_DATABASE_URL"
 _CONFLICTS = {"40001", "40P01", "55P03"}
 _UNAVAILABLE_CLASSES = {"08", "53", "57", "58"}
 _STATEMENT = re.compile(r"^-- name: (\w+)\n", re.MULTILINE)
@@ -52,22 +53,33 @@ class DatabaseAddress:
 
 def parse_address(url: str, *, tls: str) -> DatabaseAddress:
     """Read ``postgresql://user:password@host:port/dbname``; raise `InvalidSetting` without showing the password."""
-    parts = urlsplit(url)
-    if parts.scheme not in {"postgresql", "postgres"} or not parts.hostname or not parts.path.strip("/"):
-        raise InvalidSetting(
-            name="BLSFLOW_SCHEDULER_DATABASE_URL",
-            value=f"{parts.scheme}://…",
-            cause="use postgresql://user:password@host:port/dbname",
-        )
-    query = parse_qs(parts.query)
+    try:
+        parts = urlsplit(url)
+        host, port, user = parts.hostname, parts.port or 5432, unquote(parts.username or "")
+    except ValueError:  # its text may hold what stands where a port is expected: part of a password
+        raise _invalid_address() from None
+    dbname, query = unquote(parts.path.strip("/")), parse_qs(parts.query)
+    if parts.scheme not in {"postgresql", "postgres"} or not host or not user or not dbname or "@" in dbname:
+        raise _invalid_address()
+    tls = query.get("tls", [tls])[0]
+    if tls not in TLS_MODES:
+        raise InvalidSetting(name=_URL_SETTING, value=f"tls={tls}", cause=f"use one of {', '.join(TLS_MODES)}")
     return DatabaseAddress(
-        host=parts.hostname,
-        port=parts.port or 5432,
-        user=unquote(parts.username or ""),
+        host=host,
+        port=port,
+        user=user,
         password=unquote(parts.password or ""),
-        dbname=unquote(parts.path.strip("/")),
-        tls=query.get("tls", [tls])[0],
+        dbname=dbname,
+        tls=tls,
         ca_file=query.get("ca_file", [None])[0],
+    )
+
+
+def _invalid_address() -> InvalidSetting:
+    return InvalidSetting(
+        name=_URL_SETTING,
+        value="(not shown)",
+        cause="use postgresql://user:password@host:port/dbname, with / @ : ? # [ ] % in the password written as %2F and so on",
     )
 
 
@@ -125,7 +137,7 @@ class Session:
 
     def query(self, name: str, **params: object) -> list[dict[str, Any]]:
         """Run a named statement (one round trip once prepared) and return its rows as mappings."""
-        with translated():
+        with self._exchange():
             prepared = self._prepared.get(name)
             if prepared is None:
                 prepared = self._prepared[name] = self._connection.prepare(statements()[name])
@@ -137,23 +149,14 @@ class Session:
 
     def run(self, sql: str) -> list[list[Any]]:
         """Run text without parameters (transaction control, migrations): one round trip, several statements allowed."""
-        with translated():
+        with self._exchange():
             rows: list[list[Any]] | None = self._connection.run(sql)
         return rows or []
 
     def copy(self, sql: str, stream: BinaryIO) -> None:
         """Run a COPY to or from a stream."""
-        with translated():
+        with self._exchange():
             self._connection.run(sql, stream=stream)
-
-    @property
-    def usable(self) -> bool:
-        """Whether the server still answers."""
-        try:
-            self._connection.run("select 1")
-        except (pg8000.exceptions.Error, OSError):
-            return False
-        return True
 
     def close(self) -> None:
         """Close; a connection that is gone already is closed too."""
@@ -161,6 +164,18 @@ class Session:
             self._connection.close()
         except (pg8000.exceptions.Error, OSError):
             return
+
+    @contextmanager
+    def _exchange(self) -> Iterator[None]:
+        """One exchange with the server; what cuts it short on our side leaves unread answers, and thus no usable session."""
+        try:
+            with translated():
+                yield
+        except StoreError:
+            raise
+        except BaseException:
+            self.close()
+            raise
 
 
 def as_json(document: object) -> str:

@@ -95,6 +95,7 @@ class ControlQueries:
                 levels=levels_of(row["candidates"]),
                 ticked_at=self.now,
                 consecutive_failures=row["policy"]["consecutive_failures"],
+                tariff_problems=frozenset(row["policy"]["tariff_problems"]),
                 lease_held=row["lease_held"],
             ),
             enabled=row["enabled"],

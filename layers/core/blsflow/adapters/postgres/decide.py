@@ -88,6 +88,7 @@ class DecideQueries:
             levels=levels_of(row["candidates"]),
             ticked_at=self.now,
             consecutive_failures=row["policy"]["consecutive_failures"],
+            tariff_problems=frozenset(row["policy"]["tariff_problems"]),
             lease_held=row["lease_held"],
         )
 
@@ -107,7 +108,6 @@ class DecideQueries:
             classes=tuple(class_of(index, document) for index, document in enumerate(row["classes"])),
             scope=scope_of(row["scopes"]),
             others=tuple(others),
-            snapshot_flags=tuple(row["snapshot_flags"] or ()),
             levels=begun.levels,
         )
 
@@ -234,6 +234,7 @@ class DecideQueries:
             gain=result.gain_cny_per_day,
             valid_until=result.valid_until,
             failures=result.consecutive_failures,
+            tariff_problems=sorted(result.tariff_problems),
             running=result.running,
             level_projects=[project_id for project_id, _ in levels],
             levels=[level.level for _, level in levels],

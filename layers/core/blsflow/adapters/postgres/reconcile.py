@@ -56,6 +56,7 @@ class ReconcileQueries:
                 request_expires_at=row["request_expires_at"],
                 checks=row["checks"],
                 alerted=row["alerted"],
+                report_max_age_sec=row["report_max_age_sec"],
                 machines=tuple(machines[row["id"]]),
             )
             for row in rows
@@ -83,6 +84,7 @@ class ReconcileQueries:
             "settle_attempts",
             attempt_ids=[s.attempt.attempt_id for s in settlements],
             references=[s.reference for s in settlements],
+            job_states=[s.job_state for s in settlements],
             waiting_for=[s.waiting_for for s in settlements],
             next_check_at=[s.next_check_at for s in settlements],
             alerts=[s.alert for s in settlements],

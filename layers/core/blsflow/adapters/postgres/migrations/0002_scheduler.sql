@@ -13,30 +13,34 @@ create table smart_schedule_policy_groups (
     version                bigint not null default 1,
     priority               integer not null default 0,
     time_zone              text not null default 'UTC',
-    -- inputs
+    -- inputs; limits end below infinity because PostgreSQL holds NaN greater than any number
     profit_max_age_sec     integer not null default 300 check (profit_max_age_sec > 0),
     report_max_age_sec     integer not null default 600 check (report_max_age_sec > 0),
     benchmark_ttl_sec      integer not null default 2592000 check (benchmark_ttl_sec > 0),
-    price_jump_factor      double precision not null default 3 check (price_jump_factor > 1),
+    price_jump_factor      double precision not null default 3
+                           check (price_jump_factor > 1 and price_jump_factor < 'Infinity'),
     price_hold_sec         integer not null default 1800 check (price_hold_sec >= 0),
     -- when to move
-    min_gain_cny_per_day   double precision not null default 1 check (min_gain_cny_per_day >= 0),
-    min_gain_ratio         double precision not null default 0.05 check (min_gain_ratio >= 0),
+    min_gain_cny_per_day   double precision not null default 1
+                           check (min_gain_cny_per_day >= 0 and min_gain_cny_per_day < 'Infinity'),
+    min_gain_ratio         double precision not null default 0.05 check (min_gain_ratio >= 0 and min_gain_ratio < 'Infinity'),
     min_dwell_sec          integer not null default 1800 check (min_dwell_sec >= 0),
     switch_cost_sec        integer not null default 300 check (switch_cost_sec >= 0),
     holding_time_sec       integer not null default 14400 check (holding_time_sec > 0),
     negative_profit_action text not null default 'keep' check (negative_profit_action in ('keep', 'stop', 'power_off')),
-    restart_threshold_cny_per_day double precision not null default 1,
+    restart_threshold_cny_per_day double precision not null default 1
+                           check (restart_threshold_cny_per_day > '-Infinity' and restart_threshold_cny_per_day < 'Infinity'),
     decision_validity_sec  integer not null default 120 check (decision_validity_sec > 0),
     -- when to freeze
     freeze_after_failures  integer not null default 3 check (freeze_after_failures > 0),
     max_move_share         double precision check (max_move_share > 0 and max_move_share <= 1),
-    freeze_jump_factor     double precision check (freeze_jump_factor > 1),
+    freeze_jump_factor     double precision check (freeze_jump_factor > 1 and freeze_jump_factor < 'Infinity'),
     max_failed_share       double precision not null default 0.5 check (max_failed_share > 0 and max_failed_share <= 1),
     failed_share_window_sec integer not null default 3600 check (failed_share_window_sec > 0),
     max_foreign_changes    integer not null default 3 check (max_foreign_changes >= 0),
     -- running state: survives restarts, changed under the row lock only
     consecutive_failures   integer not null default 0 check (consecutive_failures >= 0),
+    tariff_problems        text[] not null default '{}',  -- those of the last tick, each told of once
     created_by             text not null,
     created_at             timestamptz not null default now(),
     updated_at             timestamptz not null default now()
@@ -48,7 +52,8 @@ create table smart_schedule_policy_scopes (
     resource_type text not null check (resource_type in ('tenant', 'cluster', 'model', 'machine')),
     resource_id   text not null,                   -- '*' for tenant
     primary key (policy_id, resource_type, resource_id),
-    check (resource_type not in ('cluster', 'machine') or resource_id ~ '^[0-9]{1,18}$')
+    constraint smart_schedule_policy_scopes_numbers
+        check (resource_type not in ('cluster', 'machine') or resource_id ~ '^[0-9]{1,18}$')
 );
 
 create table smart_schedule_policy_candidates (
@@ -74,7 +79,7 @@ create table smart_schedule_policy_windows (
     action      text not null check (action in ('run_project', 'stop', 'power_off', 'start')),
     project_id  bigint,
     -- a window that runs or starts something says what
-    check ((action in ('run_project', 'start')) = (project_id is not null))
+    constraint smart_schedule_policy_windows_project check ((action in ('run_project', 'start')) = (project_id is not null))
 );
 create index smart_schedule_policy_windows_by_policy on smart_schedule_policy_windows (policy_id);
 
@@ -86,7 +91,8 @@ create table smart_schedule_resource_eligibilities (
     resource_id   text not null,
     allowed       boolean not null,
     primary key (project_id, resource_type, resource_id),
-    check (resource_type not in ('cluster', 'machine') or resource_id ~ '^[0-9]{1,18}$')
+    constraint smart_schedule_resource_eligibilities_numbers
+        check (resource_type not in ('cluster', 'machine') or resource_id ~ '^[0-9]{1,18}$')
 );
 create index smart_schedule_resource_eligibilities_of_machines
     on smart_schedule_resource_eligibilities (resource_id, project_id) where resource_type = 'machine';
@@ -113,7 +119,8 @@ create table smart_schedule_freezes (
     lifted_by   text,
     lift_reason text,
     -- only a user lifts a freeze, and the record says who and why
-    check ((lifted_at is null) = (lifted_by is null) and (lifted_at is null) = (lift_reason is null))
+    constraint smart_schedule_freezes_lift_on_record
+        check ((lifted_at is null) = (lifted_by is null) and (lifted_at is null) = (lift_reason is null))
 );
 -- one open freeze per policy: two ticks that both find a reason make one freeze and one notification
 create unique index smart_schedule_freezes_open on smart_schedule_freezes (policy_id) where lifted_at is null;
@@ -136,10 +143,11 @@ create table smart_schedule_schedules (
     broken        text,                            -- why its rule cannot be read; such a schedule is passed over
     created_at    timestamptz not null default now(),
     updated_at    timestamptz not null default now(),
-    check ((kind = 'policy_tick') = (policy_id is not null)),
-    -- an interval that does not advance would be due for ever
-    check (rule ->> 'kind' is distinct from 'interval'
-           or (jsonb_typeof(rule -> 'every_sec') = 'number' and (rule ->> 'every_sec')::numeric >= 1))
+    constraint smart_schedule_schedules_policy_of_tick check ((kind = 'policy_tick') = (policy_id is not null)),
+    -- an interval that does not advance would be due for ever; whole seconds, as rules are read
+    constraint smart_schedule_schedules_interval_advances
+        check (rule ->> 'kind' is distinct from 'interval'
+               or coalesce(jsonb_typeof(rule -> 'every_sec') = 'number' and rule ->> 'every_sec' ~ '^[1-9][0-9]*$', false))
 );
 create unique index smart_schedule_schedules_of_policy on smart_schedule_schedules (policy_id) where archived_at is null;
 create index smart_schedule_schedules_due on smart_schedule_schedules (next_run_at, id)
@@ -164,10 +172,12 @@ create table smart_schedule_occurrences (
     enqueued_at  timestamptz,
     began_at     timestamptz,
     ended_at     timestamptz,
-    check ((origin = 'manual') = (request_id is not null)),
-    check ((state in ('succeeded', 'failed', 'cancelled', 'interrupted', 'skipped')) = (ended_at is not null)),
-    check (state <> 'skipped' or reason is not null),
-    check ((reason = 'missed') is not true or missed_count > 0)
+    constraint smart_schedule_occurrences_request_of_manual check ((origin = 'manual') = (request_id is not null)),
+    constraint smart_schedule_occurrences_ended
+        check ((state in ('succeeded', 'failed', 'cancelled', 'interrupted', 'skipped')) = (ended_at is not null)),
+    constraint smart_schedule_occurrences_skip_has_reason check (state <> 'skipped' or reason is not null),
+    constraint smart_schedule_occurrences_missed_are_counted
+        check (reason is distinct from 'missed' or coalesce(missed_count, 0) > 0)
 );
 -- at most one record per schedule and planned time, however often a scan is delivered
 create unique index smart_schedule_occurrences_planned
@@ -287,6 +297,7 @@ create table smart_schedule_attempts (
         'succeeded', 'failed', 'cancelled', 'interrupted', 'skipped')),
     reason          text,
     reference       text,                          -- the outside service's own id (job id)
+    job_state       text,                          -- where that job stands, in the service's own terms
     detail          jsonb not null default '{}',
     prepared_at     timestamptz not null,
     valid_until     timestamptz not null,          -- not sent after this: decided again instead
@@ -297,10 +308,11 @@ create table smart_schedule_attempts (
     checks          integer not null default 0,
     unresolved_alerted_at timestamptz,
     ended_at        timestamptz,
-    check ((state in ('succeeded', 'failed', 'cancelled', 'interrupted', 'skipped')) = (ended_at is not null)),
+    constraint smart_schedule_attempts_ended
+        check ((state in ('succeeded', 'failed', 'cancelled', 'interrupted', 'skipped')) = (ended_at is not null)),
     -- sent at most once: what was never dispatched has no reference
-    check (dispatched_at is not null or reference is null),
-    check (state <> 'running' or reference is not null)
+    constraint smart_schedule_attempts_reference_of_dispatched check (dispatched_at is not null or reference is null),
+    constraint smart_schedule_attempts_running_has_reference check (state <> 'running' or reference is not null)
 );
 create index smart_schedule_attempts_open on smart_schedule_attempts (next_check_at, id)
     where ended_at is null and state <> 'prepared';
@@ -321,7 +333,7 @@ create table smart_schedule_attempt_machines (
     job_ended_at  timestamptz,                     -- the service says it is over; what the machine does must confirm it
     ended_at      timestamptz,
     primary key (attempt_id, machine_id),
-    check ((state = 'pending') = (ended_at is null))
+    constraint smart_schedule_attempt_machines_ended check ((state = 'pending') = (ended_at is null))
 );
 
 -- One row per machine that was ever locked: at most one live lock is the primary key itself.
@@ -336,7 +348,7 @@ create table smart_schedule_machine_locks (
     freed_at      timestamptz,
     freed_by      text,
     alerted_at    timestamptz,
-    check ((freed_at is null) = (freed_by is null))
+    constraint smart_schedule_machine_locks_freed_on_record check ((freed_at is null) = (freed_by is null))
 ) with (fillfactor = 70);
 create index smart_schedule_machine_locks_of_owner on smart_schedule_machine_locks (owner_id) where freed_at is null;
 
@@ -352,7 +364,7 @@ create table smart_schedule_machine_states (
     foreign_seen_at timestamptz,
     failures       integer not null default 0,     -- in a row
     retry_at       timestamptz,                    -- no new action before: back-off after failures
-    check (expected = 'mining' or expected_project is null)
+    constraint smart_schedule_machine_states_project_of_mining check (expected = 'mining' or expected_project is null)
 ) with (fillfactor = 70);
 
 -- ---------------------------------------------------------------- benchmarks
@@ -387,7 +399,8 @@ create table smart_schedule_benchmark_runs (
     requested_at timestamptz not null,
     started_at   timestamptz,
     ended_at     timestamptz,
-    check ((state in ('succeeded', 'failed', 'cancelled')) = (ended_at is not null))
+    constraint smart_schedule_benchmark_runs_ended
+        check ((state in ('succeeded', 'failed', 'cancelled')) = (ended_at is not null))
 );
 -- never two open runs for a machine and project, whichever ticks ask for one
 create unique index smart_schedule_benchmark_runs_open
@@ -435,49 +448,80 @@ create index smart_schedule_outbox_by_tenant on smart_schedule_outbox (tenant_id
 
 -- ---------------------------------------------------------------- partitions
 
--- Daily partitions ahead of now, and those past their retention dropped. A default partition catches what falls outside,
--- so that a late maintenance run loses nothing; its rows are moved when the day's partition is made.
+-- A default partition catches what falls outside the daily ones, so that a late maintenance run loses nothing.
+create table smart_schedule_machine_decisions_default partition of smart_schedule_machine_decisions default;
+create table smart_schedule_log_events_default partition of smart_schedule_log_events default;
+create table smart_schedule_profit_readings_default partition of smart_schedule_profit_readings default;
+
+-- Makes the daily partitions (of UTC) from the day of `at` on, and those of earlier days whose rows the default partition
+-- caught, which it moves; drops those past retention. When there is nothing to do, it reads the catalog and the
+-- default partitions, which are empty then, and locks nothing that anybody waits for. When somebody else is at it, it
+-- leaves the work to them. A lock that it does not get soon is left for the next run: sooner than the server looks for
+-- deadlocks, so that it is this that gives way and no tick.
 create function smart_schedule_maintain_partitions(at timestamptz, days_ahead integer, keep_days integer)
-returns table (created integer, dropped integer) language plpgsql as $$
+returns table (created integer, dropped integer) language plpgsql set lock_timeout = '500ms' as $$
 declare
+    today constant date := (at at time zone 'UTC')::date;
     parent text;
     partition_key text;
     day date;
     child text;
-    old record;
+    day_starts timestamptz;
+    day_ends timestamptz;
 begin
     created := 0;
     dropped := 0;
+    if not pg_try_advisory_xact_lock(hashtext('smart_schedule_maintain_partitions')) then
+        return next;
+        return;
+    end if;
     for parent, partition_key in values
         ('smart_schedule_machine_decisions', 'ticked_at'),
         ('smart_schedule_log_events', 'at'),
         ('smart_schedule_profit_readings', 'received_at')
     loop
-        if to_regclass(parent || '_default') is null then
-            execute format('create table %I partition of %I default', parent || '_default', parent);
-        end if;
-        for i in 0..days_ahead loop
-            day := (at at time zone 'UTC')::date + i;
-            child := parent || '_' || to_char(day, 'YYYYMMDD');
-            continue when to_regclass(child) is not null;
+        for day, child in execute format(
+            'select d.day, %L || to_char(d.day, ''YYYYMMDD'') from (
+                 select $1 + i as day from generate_series(0, $2) i
+                 union
+                 select (%I at time zone ''UTC'')::date from only %I where isfinite(%I)
+             ) d
+             where d.day between ''0001-01-01'' and $1 + $2 and to_regclass(%L || to_char(d.day, ''YYYYMMDD'')) is null
+             order by d.day',
+            parent || '_', partition_key, parent || '_default', partition_key, parent || '_')
+            using today, days_ahead
+        loop
+            day_starts := day::timestamp at time zone 'UTC';
+            day_ends := (day + 1)::timestamp at time zone 'UTC';
             execute format('create table %I (like %I including defaults including constraints)', child, parent);
+            -- from here on nobody writes a row of this day into the default partition, where it would be in the way
+            execute format('lock table only %I in access exclusive mode', parent || '_default');
             execute format(
-                'with moved as (delete from only %I where %I >= %L and %I < %L returning *) insert into %I overriding system value select * from moved',
-                parent || '_default', partition_key, day::timestamp at time zone 'UTC',
-                partition_key, (day + 1)::timestamp at time zone 'UTC', child);
-            execute format('alter table %I attach partition %I for values from (%L) to (%L)', parent, child,
-                day::timestamp at time zone 'UTC', (day + 1)::timestamp at time zone 'UTC');
+                'with moved as (delete from only %I where %I >= $1 and %I < $2 returning *) insert into %I select * from moved',
+                parent || '_default', partition_key, partition_key, child) using day_starts, day_ends;
+            execute format(
+                'alter table %I attach partition %I for values from (%L) to (%L)', parent, child, day_starts, day_ends);
             created := created + 1;
         end loop;
-        for old in
-            select c.relname from pg_inherits i join pg_class c on c.oid = i.inhrelid
-            where i.inhparent = to_regclass(parent) and c.relname ~ '_[0-9]{8}$'
-              and to_date(right(c.relname, 8), 'YYYYMMDD') < (at at time zone 'UTC')::date - keep_days
-        loop
-            execute format('drop table %I', old.relname);
-            dropped := dropped + 1;
-        end loop;
     end loop;
+    -- dropping locks the whole table; a run that holds locks of default partitions already does not ask for that
+    if created = 0 then
+        for child in
+            select c.relname
+            from unnest(array['smart_schedule_machine_decisions', 'smart_schedule_log_events', 'smart_schedule_profit_readings'])
+                 as p (name)
+            join pg_inherits i on i.inhparent = to_regclass(p.name) join pg_class c on c.oid = i.inhrelid
+            where c.relname ~ '_[0-9]{8}$' and to_date(right(c.relname, 8), 'YYYYMMDD') < today - keep_days
+            order by c.relname
+        loop
+            begin
+                execute format('drop table %I', child);
+                dropped := dropped + 1;
+            exception when lock_not_available then
+                exit;
+            end;
+        end loop;
+    end if;
     return next;
 end $$;
 

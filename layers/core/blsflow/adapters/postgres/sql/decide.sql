@@ -108,9 +108,7 @@ select
                    from smart_schedule_policy_scopes s where s.policy_id = p.id)) order by p.id), '[]')
      from smart_schedule_policy_groups p
      where p.tenant_id = :tenant_id and p.id <> :policy_id::bigint and p.enabled and p.archived_at is null) as others,
-    (select coalesce(jsonb_agg(to_jsonb(s)), '[]') from scope s) as scopes,
-    (select to_jsonb(f.flags) from smart_schedule_profit_fetches f where f.outcome = 'ok'
-     order by f.fetched_at desc limit 1) as snapshot_flags
+    (select coalesce(jsonb_agg(to_jsonb(s)), '[]') from scope s) as scopes
 
 -- name: adopt_foreign_changes
 -- A machine whose fresh report differs from what was last brought about here, with nobody acting on it: somebody else
@@ -195,6 +193,7 @@ where d.tick_id = :tick_id::bigint and d.ticked_at = :ticked_at::timestamptz and
 delete from smart_schedule_attempts where id = any (:ids::uuid[]) and state = 'prepared'
 
 -- name: log_prepared
+-- One event per batch that won locks, with how many.
 insert into smart_schedule_log_events (at, tenant_id, policy_id, code, params, tick_id, attempt_id)
 select now(), a.tenant_id, a.policy_id, 'batch_prepared',
        jsonb_build_object('action', a.action, 'project_id', a.project_id, 'machines', n.machines), a.tick_id, a.id
@@ -231,8 +230,10 @@ with tick as (
             :valid_until::timestamptz, extract(epoch from clock_timestamp() - now())::numeric * 1000)
     returning id
 ), counted as (
-    update smart_schedule_policy_groups set consecutive_failures = :failures::integer
-    where id = :policy_id::bigint and consecutive_failures <> :failures::integer
+    update smart_schedule_policy_groups
+    set consecutive_failures = :failures::integer, tariff_problems = :tariff_problems::text[]
+    where id = :policy_id::bigint
+      and (consecutive_failures, tariff_problems) is distinct from (:failures::integer, :tariff_problems::text[])
 ), levelled as (
     update smart_schedule_policy_candidates c
     set price_level = l.level, price_level_at = l.level_at, price_pending_level = l.pending_level,

@@ -86,12 +86,12 @@ with accepted as (
     update smart_schedule_machine_locks l set freed_at = now(), freed_by = 'refused'
     from refused r where l.machine_id = r.machine_id and l.fencing_token = r.fencing_token and l.freed_at is null
 ), backed_off as (
-    insert into smart_schedule_machine_states (machine_id, tenant_id, expected, changed_at, failures, retry_at)
+    insert into smart_schedule_machine_states as known (machine_id, tenant_id, expected, changed_at, failures, retry_at)
     select r.machine_id, a.tenant_id, 'unset', now(), 1, now() + interval '1 minute'
-    from refused r cross join accepted a
+    from refused r cross join accepted a order by r.machine_id
     on conflict (machine_id) do update
-    set failures = smart_schedule_machine_states.failures + 1,
-        retry_at = now() + least(interval '1 minute' * power(2, smart_schedule_machine_states.failures), interval '1 hour')
+    set failures = known.failures + 1,
+        retry_at = now() + least(interval '1 minute' * power(2, least(known.failures, 6)), interval '1 hour')
 ), decided as (
     update smart_schedule_machine_decisions d set job_id = :job_id
     from accepted a where d.attempt_id = a.id
@@ -119,7 +119,14 @@ with ended as (
     update smart_schedule_attempt_machines m
     set state = case :state when 'failed' then 'refused' else 'dropped' end, reason = :reason, ended_at = now()
     from ended e where m.attempt_id = e.id and m.state = 'pending'
-    returning m.machine_id, m.fencing_token
+    returning m.machine_id, m.fencing_token, m.state
+), backed_off as (
+    insert into smart_schedule_machine_states as known (machine_id, tenant_id, expected, changed_at, failures, retry_at)
+    select m.machine_id, e.tenant_id, 'unset', now(), 1, now() + interval '1 minute'
+    from machines m cross join ended e where m.state = 'refused' order by m.machine_id
+    on conflict (machine_id) do update
+    set failures = known.failures + 1,
+        retry_at = now() + least(interval '1 minute' * power(2, least(known.failures, 6)), interval '1 hour')
 ), freed as (
     update smart_schedule_machine_locks l set freed_at = now(), freed_by = 'not_taken'
     from machines m where l.machine_id = m.machine_id and l.fencing_token = m.fencing_token and l.freed_at is null

@@ -37,7 +37,9 @@ with turns as (
 update smart_schedule_attempts a set next_check_at = now() + :lease::interval, checks = checks + 1
 from page where a.id = page.id
 returning a.id, a.tenant_id, a.policy_id, a.tick_id, a.occurrence_id, a.idempotency_key, a.action, a.project_id, a.reference,
-          a.dispatched_at, a.request_expires_at, a.checks, a.unresolved_alerted_at is not null as alerted
+          a.dispatched_at, a.request_expires_at, a.checks, a.unresolved_alerted_at is not null as alerted,
+          coalesce((select p.report_max_age_sec from smart_schedule_policy_groups p where p.id = a.policy_id), 600)
+              as report_max_age_sec
 
 -- name: open_machines
 -- The machines of these attempts whose end is open, with their newest report and power reading.
@@ -121,8 +123,9 @@ where m.attempt_id = o.attempt_id and m.machine_id = o.machine_id and m.state = 
 -- name: settle_attempts
 -- Where each attempt of a page stands after the look: ended when no machine is open, else when to look again.
 with looked as (
-    select * from unnest(:attempt_ids::uuid[], :references::text[], :waiting_for::text[], :next_check_at::timestamptz[],
-                         :alerts::boolean[]) as l (id, reference, waiting_for, next_check_at, alert)
+    select * from unnest(:attempt_ids::uuid[], :references::text[], :job_states::text[], :waiting_for::text[],
+                         :next_check_at::timestamptz[], :alerts::boolean[])
+        as l (id, reference, job_state, waiting_for, next_check_at, alert)
 ), tally as (
     select l.id, count(m.*) filter (where m.state = 'pending') as open,
            count(m.*) filter (where m.state = 'succeeded') as succeeded,
@@ -130,10 +133,10 @@ with looked as (
            min(m.reason) filter (where m.state in ('failed', 'refused')) as first_reason
     from looked l left join smart_schedule_attempt_machines m on m.attempt_id = l.id group by l.id
 ), before as (
-    select a.id, a.reference from smart_schedule_attempts a join looked l using (id)
+    select a.id, a.reference, a.job_state from smart_schedule_attempts a join looked l using (id)
 ), changed as (
     update smart_schedule_attempts a
-    set reference = coalesce(l.reference, a.reference),
+    set reference = coalesce(l.reference, a.reference), job_state = coalesce(l.job_state, a.job_state),
         state = case when t.open > 0 then case when coalesce(l.reference, a.reference) is null then 'reconciling'
                                                when a.state = 'cancelling' then 'cancelling' else 'running' end
                      when t.succeeded > 0 then 'succeeded' else 'failed' end,
@@ -145,7 +148,7 @@ with looked as (
     from looked l join tally t using (id)
     where a.id = l.id and a.ended_at is null
     returning a.id, a.tenant_id, a.policy_id, a.tick_id, a.occurrence_id, a.action, a.project_id, a.state, a.reason,
-              a.reference, a.ended_at, t.succeeded, t.failed, l.alert, a.dispatched_at
+              a.reference, a.job_state, a.ended_at, t.succeeded, t.failed, l.alert, a.dispatched_at
 ), decided as (
     update smart_schedule_machine_decisions d set job_id = c.reference
     from changed c join before b using (id)
@@ -156,6 +159,11 @@ with looked as (
            jsonb_build_object('action', action, 'project_id', project_id, 'job_id', reference, 'state', state,
                               'reason', reason, 'succeeded', succeeded, 'failed', failed), tick_id, id
     from changed where ended_at is not null
+    union all
+    select now(), c.tenant_id, c.policy_id, 'info', 'job_status',
+           jsonb_build_object('action', c.action, 'project_id', c.project_id, 'job_id', c.reference, 'was', b.job_state,
+                              'is', c.job_state), c.tick_id, c.id
+    from changed c join before b using (id) where c.job_state is distinct from b.job_state
     union all
     select now(), tenant_id, policy_id, 'error', 'attempt_unresolved',
            jsonb_build_object('action', action, 'project_id', project_id, 'job_id', reference, 'waiting_for', reason,
@@ -184,6 +192,7 @@ where p.id = any (:policy_ids::bigint[]) and m.ended_at > now() - make_interval(
 group by p.id
 
 -- name: maintain_partitions
+-- A week of daily partitions ahead, none past retention; free of cost and of locks when nothing is to be done.
 select created, dropped from smart_schedule_maintain_partitions(now(), 7, :keep_days::integer)
 
 -- name: open_ages

@@ -22,8 +22,10 @@ order by next_try_at, id limit :page_size::integer
 for update skip locked
 
 -- name: mark_published
+-- It went out; whoever holds its row lock says so.
 update smart_schedule_outbox set published_at = now(), tries = tries + 1 where id = :notification_id::bigint
 
 -- name: mark_unpublished
+-- It did not go out: left alone for a while, then tried again.
 update smart_schedule_outbox set tries = tries + 1, next_try_at = now() + :retry_after::interval
 where id = :notification_id::bigint

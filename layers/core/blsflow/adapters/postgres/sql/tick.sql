@@ -126,6 +126,7 @@ select id from smart_schedule_occurrences
 where state = 'recorded' and enqueued_at is null order by id limit :page_size::integer
 
 -- name: mark_occurrences_enqueued
+-- Their messages went out; written after the sending, so that a crash between the two sends once more.
 update smart_schedule_occurrences set enqueued_at = now() where id = any (:ids::bigint[])
 
 -- name: unqueued_attempts
@@ -136,4 +137,5 @@ where state = 'prepared' and valid_until > now()
 order by prepared_at, id limit :page_size::integer
 
 -- name: mark_attempts_enqueued
+-- Likewise for attempts; one that has been begun meanwhile is left as it is.
 update smart_schedule_attempts set enqueued_at = now() where id = any (:ids::uuid[]) and state = 'prepared'
