@@ -63,7 +63,9 @@ def parse_address(url: str, *, tls: str) -> DatabaseAddress:
         raise _invalid_address()
     tls = query.get("tls", [tls])[0]
     if tls not in TLS_MODES:
-        raise InvalidSetting(name=_URL_SETTING, value=f"tls={tls}", cause=f"use one of {', '.join(TLS_MODES)}")
+        raise InvalidSetting(
+            name=_URL_SETTING, value=f"tls={tls}", cause=f"use one of {', '.join(TLS_MODES)}"
+        )
     return DatabaseAddress(
         host=host,
         port=port,
@@ -79,7 +81,7 @@ def _invalid_address() -> InvalidSetting:
     return InvalidSetting(
         name=_URL_SETTING,
         value="(not shown)",
-        cause="use postgresql://user:password@host:port/dbname, with / @ : ? # [ ] % in the password written as %2F and so on",
+        cause="use postgresql://user:password@host:port/dbname, with a password's / @ : ? # [ ] % written as %2F, %40 ...",
     )
 
 
