@@ -160,7 +160,13 @@ def test_every_status_change_of_a_job_is_in_the_log(scene: Scene) -> None:
     _send(scene)
     _later(scene, 30)
     codes = scene.rows("select code from smart_schedule_log_events where attempt_id is not null order by id")
-    assert [code for (code,) in codes] == ["batch_prepared", "job_accepted", "machines_settled", "job_ended"]
+    assert [code for (code,) in codes] == [
+        "batch_prepared",
+        "job_accepted",
+        "machines_settled",
+        "job_ended",
+        "job_status",
+    ]
 
 
 def test_a_stop_is_confirmed_by_power_and_hashrate(scene: Scene) -> None:
