@@ -1,9 +1,13 @@
-"""From rows and JSON documents of the database to the domain's own types."""
+"""From rows and JSON documents of the database to the domain's own types.
+
+PostgreSQL writes numbers and times that JSON does not have as text: "NaN", "Infinity", "-infinity".
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import fields
 from datetime import date, datetime
 from typing import Any
@@ -26,14 +30,15 @@ _POLICY_FIELDS = {field.name for field in fields(Policy)}
 def policy_of(row: Row, candidates: Sequence[Row], windows: Sequence[Row]) -> Policy:
     """Read a policy; `InvalidDocument` names what cannot be meant."""
     values = {name: value for name, value in row.items() if name in _POLICY_FIELDS}
-    values.update(
-        mode=Mode(row["mode"]),
-        execution_mode=ExecutionMode(row["execution_mode"]),
-        negative_profit_action=NegativeProfitAction(row["negative_profit_action"]),
-        candidates=tuple(candidate["project_id"] for candidate in candidates),
-        windows=tuple(_window_of(window) for window in windows),
-    )
-    return Policy(**values)
+    with _meant("policy", row.get("name")):
+        values.update(
+            mode=Mode(row["mode"]),
+            execution_mode=ExecutionMode(row["execution_mode"]),
+            negative_profit_action=NegativeProfitAction(row["negative_profit_action"]),
+            candidates=tuple(candidate["project_id"] for candidate in candidates),
+            windows=tuple(_window_of(window) for window in windows),
+        )
+        return Policy(**values)
 
 
 def levels_of(candidates: Sequence[Row]) -> dict[int, PriceLevel]:
@@ -83,8 +88,8 @@ def class_of(index: int, row: Row) -> MachineClass:
         index=index,
         cluster_id=row["cluster_id"],
         model=row["model"],
-        nameplate_hashrate_hs=row["nameplate_hashrate_hs"],
-        nameplate_power_w=row["nameplate_power_w"],
+        nameplate_hashrate_hs=_known(row["nameplate_hashrate_hs"]),
+        nameplate_power_w=_known(row["nameplate_power_w"]),
         run_configs={int(project): config for project, config in row["run_configs"].items()},
         allowed=frozenset(row["allowed"]),
         denied=frozenset(row["denied"]),
@@ -129,16 +134,17 @@ def _window_of(row: Row) -> Window:
 
 
 def _tariff_of(row: Row, zone: str) -> Tariff:
-    return Tariff(
-        name=row["name"],
-        zone=zone,
-        currency=row["currency"],
-        valid_from=instant(row["valid_from"]),
-        valid_to=instant(row["valid_to"]),
-        holidays=frozenset(map(date.fromisoformat, row["holidays"])),
-        make_up_workdays=frozenset(map(date.fromisoformat, row["make_up_workdays"])),
-        periods=tuple(_period_of(period) for period in row["periods"]),
-    )
+    with _meant("tariff", row["name"]):
+        return Tariff(
+            name=row["name"],
+            zone=zone,
+            currency=row["currency"],
+            valid_from=instant(None if row["valid_from"] == "-infinity" else row["valid_from"]),
+            valid_to=instant(None if row["valid_to"] == "infinity" else row["valid_to"]),
+            holidays=frozenset(map(date.fromisoformat, row["holidays"])),
+            make_up_workdays=frozenset(map(date.fromisoformat, row["make_up_workdays"])),
+            periods=tuple(_period_of(period) for period in row["periods"]),
+        )
 
 
 def _period_of(row: Row) -> TariffPeriod:
@@ -156,6 +162,23 @@ def _period_of(row: Row) -> TariffPeriod:
         day_types=DAY_TYPES if row["day_types"] is None else frozenset(row["day_types"]),
         priority=row["priority"],
     )
+
+
+@contextmanager
+def _meant(field: str, value: object) -> Iterator[None]:
+    """Refuse what a constructor stumbles over as what it is: a document that cannot be meant."""
+    try:
+        yield
+    except InvalidDocument:
+        raise
+    except (TypeError, ValueError, OverflowError) as error:
+        raise InvalidDocument(field=field, value=value, cause=str(error)) from error
+
+
+def _known(figure: float | str | None) -> float | None:
+    """Read a figure; one that is no finite number is not known."""
+    value = math.nan if figure is None else float(figure)
+    return value if math.isfinite(value) else None
 
 
 def _month_day(text: str) -> tuple[int, int]:
