@@ -13,6 +13,8 @@ from blsflow.adapters.postgres.doctor import Finding, examine
 from tests.integration.control_scenes import application, connect, look, seeded, services
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from blsflow.adapters.postgres.connection import DatabaseAddress
 
 PATIENCE = timedelta(minutes=15)
@@ -141,6 +143,13 @@ def findings(address: DatabaseAddress) -> dict[str, Finding]:
         }
 
 
+def drained(queue: InlineQueue) -> list[Mapping[str, object]]:
+    """All messages of a queue."""
+    messages: list[Mapping[str, object]] = []
+    queue.drain(messages.append)
+    return messages
+
+
 def test_every_check_has_a_case_that_breaks_it(database: DatabaseAddress) -> None:
     """R11.2: no invariant is looked for without proof that its violation would be found."""
     with closing(Session(database)) as session:
@@ -173,12 +182,14 @@ def test_a_working_deployment_has_no_finding(database: DatabaseAddress) -> None:
         assert isinstance(execute, InlineQueue)
         deployment.tick(budget_sec=10)
         assert findings(database) == {}
-        decide.drain(lambda message: deployment.decide(int(str(message["occurrence_id"]))))
+        for message in drained(decide):
+            deployment.decide(int(str(message["occurrence_id"])))
         assert look(
             database, "select count(*) > 0 from smart_schedule_attempts where state = 'prepared'"
         ) == [[True]]
         assert findings(database) == {}
-        execute.drain(lambda message: deployment.execute(UUID(str(message["attempt_id"]))))
+        for message in drained(execute):
+            deployment.execute(UUID(str(message["attempt_id"])))
         assert look(database, "select count(*) > 0 from smart_schedule_attempts where state = 'running'") == [
             [True]
         ]

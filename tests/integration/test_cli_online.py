@@ -1,0 +1,366 @@
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import pytest
+
+from blsflow.adapters.postgres.migrate import migration_files
+from blsflow_cli.main import run
+from tests.integration.control_scenes import (
+    NO_POLICY,
+    NORTH,
+    PROFIT_GUARD,
+    environment,
+    look,
+    seeded,
+    services,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from blsflow.adapters.postgres.connection import DatabaseAddress
+
+
+class Ended(NamedTuple):
+    """How a command ended, and what it said."""
+
+    returncode: int
+    stdout: str
+    stderr: str
+
+    def document(self) -> Any:
+        """The JSON that it printed."""
+        return json.loads(self.stdout)
+
+
+Command = Callable[..., Ended]
+
+
+@pytest.fixture
+def blsflow(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Command:
+    """Run the command as a person would, in the environment that `deployed` set up."""
+
+    def run_it(*arguments: object) -> Ended:
+        monkeypatch.setattr(sys, "argv", ["blsflow", *map(str, arguments)])
+        with pytest.raises(SystemExit) as end:
+            run()
+        return Ended(int(end.value.code or 0), *capsys.readouterr())
+
+    return run_it
+
+
+def use(monkeypatch: pytest.MonkeyPatch, environ: dict[str, str]) -> None:
+    """Take these settings for the commands that follow."""
+    for name, value in environ.items():
+        monkeypatch.setenv(name, value)
+
+
+@pytest.fixture
+def fleet(database: DatabaseAddress, monkeypatch: pytest.MonkeyPatch) -> DatabaseAddress:
+    """A seeded database that the commands work on, without outside services."""
+    use(monkeypatch, environment(seeded(database)))
+    return database
+
+
+@pytest.fixture
+def deployed(fleet: DatabaseAddress, monkeypatch: pytest.MonkeyPatch) -> Iterator[DatabaseAddress]:
+    """The same with all outside services, and allowed to execute."""
+    with services(fleet) as environ:
+        use(monkeypatch, environ)
+        yield fleet
+
+
+def test_a_deployment_without_a_database_is_told_which_setting_it_lacks(
+    blsflow: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """R11.7: the message names the setting that is missing."""
+    monkeypatch.delenv("BLSFLOW_SCHEDULER_DATABASE_URL", raising=False)
+    ended = blsflow("status")
+    assert ended.returncode == 2
+    assert "BLSFLOW_SCHEDULER_DATABASE_URL" in ended.stderr
+    assert blsflow("status", "--json").document()["errors"]
+
+
+@pytest.mark.usefixtures("fleet")
+def test_a_setting_that_cannot_be_meant_is_named(blsflow: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    """R11.7: settings are validated before anything is done, and the message names the one."""
+    monkeypatch.setenv("TICK_INTERVAL_SEC", "soon")
+    ended = blsflow("tick")
+    assert (ended.returncode, "TICK_INTERVAL_SEC='soon'" in ended.stderr) == (2, True)
+
+
+@pytest.mark.parametrize("command", [["status"], ["tick"], ["logs"], ["doctor"], ["serve"], ["migrate"]])
+def test_a_database_that_does_not_answer_is_said_so(
+    blsflow: Command, monkeypatch: pytest.MonkeyPatch, command: list[str]
+) -> None:
+    """R11.5: no command ends in a traceback when the database is away; it says what to check."""
+    monkeypatch.setenv("BLSFLOW_SCHEDULER_DATABASE_URL", "postgresql://a:b@127.0.0.1:1/x")
+    ended = blsflow(*command)
+    assert ended.returncode == 2
+    assert "Check BLSFLOW_SCHEDULER_DATABASE_URL" in ended.stderr
+
+
+def test_a_password_is_never_shown(
+    blsflow: Command, database: DatabaseAddress, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """R11.3: a refused log-in tells neither the right nor the wrong password."""
+    environ = environment(database)
+    secret = "not-the-password"
+    environ["BLSFLOW_SCHEDULER_DATABASE_URL"] = environ["BLSFLOW_SCHEDULER_DATABASE_URL"].replace(
+        database.password, secret
+    )
+    use(monkeypatch, environ)
+    ended = blsflow("status")
+    assert ended.returncode == 2
+    assert secret not in ended.stderr + ended.stdout
+
+
+def test_a_database_is_migrated_before_it_is_used(
+    blsflow: Command, empty_database: DatabaseAddress, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """R11.1: commands on an old schema say how to migrate it; migrating again changes nothing."""
+    use(monkeypatch, environment(empty_database))
+    versions = [version for version, _ in migration_files()]
+    refused = blsflow("status")
+    assert (refused.returncode, "run `blsflow migrate`" in refused.stderr) == (2, True)
+    assert blsflow("migrate", "--json").document() == {"applied": versions}
+    assert blsflow("migrate", "--json").document() == {"applied": []}
+    assert blsflow("status", "--json").document() == []
+
+
+def test_tick_execute_and_explain_carry_the_work_to_its_end(
+    blsflow: Command, deployed: DatabaseAddress
+) -> None:
+    """R11.5, R3.2, R5.4: a scan decides, what it prepared is sent and confirmed, and a decision can be recomputed."""
+    ticked = blsflow("tick", "--json").document()
+    assert ticked["feed"] == "ok"
+    assert [tick["outcome"] for tick in ticked["ticks"]] == ["decided"] * ticked["recorded"]
+    assert sum(tick["attempts"] for tick in ticked["ticks"]) > 0
+    waiting = blsflow("attempts", "--json").document()
+    assert {attempt["state"] for attempt in waiting} == {"prepared"}
+    done = blsflow("execute", "--wait", 30, "--json")
+    assert done.returncode == 0, done
+    executed = done.document()
+    assert executed["outcomes"].keys() == {"accepted"}
+    assert executed["open_attempts"] == 0
+    assert executed["attempts_ended"] == len(waiting)
+    assert "Nothing is under way" in blsflow("attempts").stdout
+    moved = look(
+        deployed,
+        "select tick_id, machine_id, job_id from smart_schedule_machine_decisions where attempt_id is not null",
+    )
+    tick_id, machine_id, job_id = moved[0]
+    explained = blsflow("explain", tick_id, machine_id, "--json")
+    assert explained.returncode == 0
+    assert explained.document()["agrees"]
+    assert explained.document()["stored"]["job_id"] == job_id
+    assert "agrees with what was stored" in blsflow("explain", tick_id, machine_id).stdout
+    assert blsflow("doctor", "--json").document()["findings"] == []
+
+
+def test_every_decision_of_a_tick_agrees_with_its_recomputation(
+    blsflow: Command, deployed: DatabaseAddress
+) -> None:
+    """R3.2, R3.10: whatever became of a decision, moves held back included, its figures lead to it again."""
+    look(deployed, "update smart_schedule_executor_leases set holder = 'legacy' where tenant_id = 'lakeside'")
+    blsflow("tick")
+    decisions = look(deployed, "select tick_id, machine_id from smart_schedule_machine_decisions")
+    assert len(decisions) >= 40
+    for tick_id, machine_id in decisions:
+        assert blsflow("explain", tick_id, machine_id, "--json").document()["differences"] == []
+
+
+def test_explain_says_when_the_recomputation_disagrees(blsflow: Command, deployed: DatabaseAddress) -> None:
+    """R3.2: a stored decision that its own inputs do not lead to is a finding, with both values."""
+    blsflow("tick")
+    ((tick_id, machine_id),) = look(
+        deployed,
+        "update smart_schedule_machine_decisions set best_net_cny_per_day = 1e6 where (tick_id, machine_id) = "
+        "(select tick_id, machine_id from smart_schedule_machine_decisions where action = 'keep' "
+        "and best_net_cny_per_day is not null limit 1) returning tick_id, machine_id",
+    )
+    ended = blsflow("explain", tick_id, machine_id, "--json")
+    assert ended.returncode == 1
+    (difference,) = ended.document()["differences"]
+    assert difference.startswith("best_net: stored 1000000.0")
+
+
+def test_explain_refuses_what_it_cannot_recompute(blsflow: Command, deployed: DatabaseAddress) -> None:
+    """R3.2: an unknown decision, and one of another layout, are said to be so."""
+    blsflow("tick")
+    assert "no decision for machine 999" in blsflow("explain", 1, 999).stderr
+    look(deployed, """update smart_schedule_ticks set inputs = inputs || '{"layout": 99}'""")
+    ((tick_id, machine_id),) = look(
+        deployed, "select tick_id, machine_id from smart_schedule_machine_decisions limit 1"
+    )
+    ended = blsflow("explain", tick_id, machine_id)
+    assert (ended.returncode, "layout 99" in ended.stderr) == (2, True)
+
+
+def test_execute_says_what_is_left_open(blsflow: Command, deployed: DatabaseAddress) -> None:
+    """R5.4: when the waiting time is over, what has no confirmed end yet is a finding and stays locked."""
+    blsflow("tick")
+    ended = blsflow("execute", "--wait", 0, "--json")
+    assert ended.returncode == 1
+    assert ended.document()["open_attempts"] > 0
+    assert look(deployed, "select count(*) from smart_schedule_machine_locks where freed_at is null") > [[0]]
+
+
+@pytest.mark.usefixtures("fleet")
+def test_status_tells_a_freeze_with_its_reason(blsflow: Command) -> None:
+    """R9.1, R6.3: why a policy is frozen, since when and by whom is shown until it is enabled again."""
+    assert blsflow("freeze", PROFIT_GUARD, "--reason", "prices look wrong", "--by", "kim").returncode == 0
+    shown = blsflow("status", PROFIT_GUARD)
+    assert "frozen for manual" in shown.stdout
+    assert "by kim" in shown.stdout
+    (row,) = blsflow("status", PROFIT_GUARD, "--json").document()
+    assert (row["frozen_for"], row["frozen_by"], row["freeze_detail"]) == (
+        "manual", "kim", {"why": "prices look wrong"},
+    )  # fmt: skip
+    assert "was frozen already" in blsflow("freeze", PROFIT_GUARD, "--reason", "again").stdout
+    assert "the freeze for manual is lifted" in blsflow("enable", PROFIT_GUARD, "--reason", "fine").stdout
+    (row,) = blsflow("status", PROFIT_GUARD, "--json").document()
+    assert (row["frozen_for"], row["enabled"], row["lease_held"]) == (None, True, True)
+    assert blsflow("disable", PROFIT_GUARD, "--reason", "done", "--json").document()["next_run_at"] is None
+
+
+def test_whoever_changes_something_is_on_the_record_by_default(
+    blsflow: Command, fleet: DatabaseAddress, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """R6.3: without --by it is the user of this computer."""
+    monkeypatch.setenv("LOGNAME", "operator-7")
+    blsflow("freeze", PROFIT_GUARD, "--reason", "a test")
+    assert look(fleet, "select frozen_by from smart_schedule_freezes") == [["operator-7"]]
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["enable", NO_POLICY, "--reason", "x"],
+        ["disable", NO_POLICY, "--reason", "x"],
+        ["freeze", NO_POLICY, "--reason", "x"],
+        ["run", NO_POLICY, "--request-id", "x"],
+        ["dry-run", NO_POLICY],
+        ["status", NO_POLICY],
+        ["lease", "nobody", "--to", "blsflow"],
+        ["release", "0199c5c2-7d4a-7c3e-9f60-6f1a2b3c4d5e", "--reason", "x"],
+    ],
+    ids=lambda command: str(command[0]),
+)
+@pytest.mark.usefixtures("fleet")
+def test_what_is_unknown_is_refused_with_what_to_do(blsflow: Command, command: list[object]) -> None:
+    """R11.5: an unknown id is bad input, and the message names the command that lists the known ones."""
+    ended = blsflow(*command)
+    assert ended.returncode == 2
+    assert "blsflow status" in ended.stderr or "blsflow attempts" in ended.stderr
+    assert blsflow(*command, "--json").document()["errors"]
+
+
+@pytest.mark.parametrize("command", ["enable", "disable", "freeze"])
+@pytest.mark.parametrize("reason", [[], ["--reason", " "]], ids=["missing", "blank"])
+def test_nothing_is_changed_without_a_reason(
+    blsflow: Command, fleet: DatabaseAddress, command: str, reason: list[str]
+) -> None:
+    """R6.3: a change without a reason is refused and not made."""
+    assert blsflow(command, PROFIT_GUARD, *reason).returncode == 2
+    assert look(fleet, "select count(*) from smart_schedule_log_events") == [[0]]
+
+
+def test_a_manual_run_is_decided_once(blsflow: Command, deployed: DatabaseAddress) -> None:
+    """R8.8: repeated with the same request id it is the same occurrence, decided once."""
+    first = blsflow("run", PROFIT_GUARD, "--request-id", "a", "--json").document()
+    again = blsflow("run", PROFIT_GUARD, "--request-id", "a", "--json").document()
+    assert [tick["outcome"] for tick in first["ticks"]] == ["decided"]
+    assert (again["occurrence_id"], again["is_new"], again["ticks"]) == (first["occurrence_id"], False, [])
+    assert look(deployed, "select count(*) from smart_schedule_ticks") == [[1]]
+
+
+@pytest.mark.usefixtures("deployed")
+def test_a_dry_run_shows_the_figures_of_each_candidate(blsflow: Command) -> None:
+    """R4.1, R3.2: each shown machine comes with the revenue, cost and net of the projects considered for it."""
+    blsflow("run", PROFIT_GUARD, "--request-id", "for its prices")
+    blsflow("tick")
+    document = blsflow("dry-run", PROFIT_GUARD, "--limit", 3, "--json").document()
+    assert len(document["machines"]) == 3
+    assert document["decided_machines"] == sum(document["counts"].values())
+    figures = [
+        project["figures"]
+        for machine in document["machines"]
+        for project in machine["projects"]
+        if project["figures"]
+    ]
+    assert figures
+    for each in figures:
+        net = each["revenue_cny_per_day"] - each["cost_cny_per_day"]
+        assert each["net_cny_per_day"] == pytest.approx(net)
+    assert "Nothing was stored." in blsflow("dry-run", PROFIT_GUARD).stdout
+
+
+@pytest.mark.usefixtures("deployed")
+def test_a_released_attempt_may_still_act_and_the_operator_is_warned(blsflow: Command) -> None:
+    """R5.4: releasing says that the job may still act on the machines that it frees."""
+    blsflow("tick")
+    blsflow("execute", "--wait", 0)
+    (attempt, *_) = blsflow("attempts", "--json").document()
+    ended = blsflow("release", attempt["id"], "--reason", "lost", "--by", "kim")
+    assert ended.returncode == 0
+    assert "may still act" in ended.stderr
+    assert attempt["reference"] in ended.stderr
+    assert attempt["id"] not in {each["id"] for each in blsflow("attempts", "--json").document()}
+
+
+@pytest.mark.usefixtures("fleet")
+def test_logs_show_the_newest_events_a_line_each(blsflow: Command) -> None:
+    """R9.1: the newest events of a policy, oldest first, readable or as one JSON object a line."""
+    blsflow("freeze", PROFIT_GUARD, "--reason", "first")
+    blsflow("enable", PROFIT_GUARD, "--reason", "second")
+    blsflow("freeze", PROFIT_GUARD + 1, "--reason", "another policy")
+    lines = blsflow("logs", PROFIT_GUARD).stdout.splitlines()
+    assert [line.split(": ")[1].split()[0] for line in lines] == ["policy_frozen", "policy_enabled"]
+    assert "why=first" in lines[0]
+    (last,) = blsflow("logs", "--lines", 1, "--json").stdout.splitlines()
+    event = json.loads(last)
+    assert (event["policy_id"], event["code"]) == (PROFIT_GUARD + 1, "policy_frozen")
+
+
+def test_doctor_lists_a_violation_with_its_rows(blsflow: Command, fleet: DatabaseAddress) -> None:
+    """R11.2: a finding has the rule, the rows that break it, and exit code 1; a sound database has none and 0."""
+    assert blsflow("doctor").returncode == 0
+    look(
+        fleet, "update smart_schedule_schedules set broken = 'no rule' where policy_id = :id", id=PROFIT_GUARD
+    )
+    ended = blsflow("doctor", "--json")
+    assert ended.returncode == 1
+    (finding,) = ended.document()["findings"]
+    assert finding["name"] == "policies_that_cannot_tick"
+    assert finding["violations"][0]["broken"] == "no rule"
+    assert "no rule" in blsflow("doctor").stdout
+
+
+@pytest.mark.usefixtures("fleet")
+def test_a_lease_is_shown_where_it_is_changed_and_in_the_status(blsflow: Command) -> None:
+    """R4.2: changing the lease says who held it, and the status who may act now."""
+    changed = blsflow("lease", NORTH, "--to", "legacy", "--json").document()
+    assert (changed["was"], changed["holder"]) == ("blsflow", "legacy")
+    rows = blsflow("status", "--json").document()
+    assert {row["tenant_id"] for row in rows if not row["lease_held"]} == {NORTH}
+    assert blsflow("lease", NORTH, "--to", "nobody").returncode == 2
+
+
+COMMANDS = (
+    "migrate", "status", "enable", "disable", "freeze", "logs", "attempts", "release", "lease", "doctor", "explain",
+    "tick", "execute", "dry-run", "run", "serve",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_has_an_example_and_json(blsflow: Command, command: str) -> None:
+    """R11.5: each command explains itself with an example, and prints JSON when asked."""
+    shown = blsflow(command, "--help").stdout
+    assert "For example" in shown
+    assert f"blsflow {command}" in shown
+    assert "--json" in shown
