@@ -24,9 +24,10 @@ class ExecutionFaults:
 
     `hang_sec` is how long a request hangs before its connection drops, in the two time-out faults. `removed` and
     `departed` are ids, separated by commas: targets (404) and conversations (410) that are no more, and users who
-    have left their tenant (403). `run_sec` is how long a run takes that starts now. A run that is hit by
-    `lost_completion_rate` is shown as running for `lost_completion_sec` after its end (`Infinity`: for ever).
-    Which runs are hit is settled by their keys and the seed: a rate changed back to 0 spares the same ones again.
+    have left their tenant (403). `run_sec`, `failure_rate` and `interrupted_rate` hold for runs that start from
+    now on, the rates below them at once for all. A run that is hit by `lost_completion_rate` is shown as running
+    for `lost_completion_sec` after its end (`Infinity`: for ever). Which runs are hit is settled by their
+    keys and the seed, so that a rate changed back and forth hits the same ones.
     """
 
     latency_sec: float = 0.0
@@ -61,6 +62,7 @@ class Run:
     fingerprint: str
     accepted_at: datetime
     due_at: datetime
+    due_state: str
     cancelled_at: datetime | None = None
     end: tuple[str, datetime] | None = None
 
@@ -105,6 +107,7 @@ class RunBook:
             fingerprint=fingerprint,
             accepted_at=now,
             due_at=now + QUEUED + timedelta(seconds=self._faults().run_sec),
+            due_state=self._due_state(caller, key),
         )
         self._by_id[run.run_id] = self._by_key[caller, key] = run
         self._last[caller, run.target_id, run.conversation_id] = run
@@ -117,15 +120,15 @@ class RunBook:
 
     def is_forgotten(self, run: Run) -> bool:
         """Whether the service does not know the run any more."""
-        return self._hit(run, "forget", self._faults().forget_rate)
+        return self._hit(run.caller, run.key, "forget", self._faults().forget_rate)
 
     def end(self, run: Run) -> tuple[str, datetime] | None:
         """Return how and when a run ended, or None; the first look after its end settles it for good."""
         if run.end is None:
             faults = self._faults()
             ends = []
-            if not self._hit(run, "endless", faults.endless_rate):
-                ends.append((run.due_at, self._natural_end(run, faults)))
+            if not self._hit(run.caller, run.key, "endless", faults.endless_rate):
+                ends.append((run.due_at, run.due_state))
             if run.cancelled_at is not None:
                 ends.append((run.cancelled_at, "cancelled"))
             ended_at, state = min(ends, default=(datetime.max.replace(tzinfo=UTC), ""))
@@ -137,7 +140,7 @@ class RunBook:
         """Return the run as callers are told of it: a lost completion withholds its end."""
         end = self.end(run)
         faults = self._faults()
-        if end is not None and self._hit(run, "lost", faults.lost_completion_rate):
+        if end is not None and self._hit(run.caller, run.key, "lost", faults.lost_completion_rate):
             withheld_sec = (self._now() - end[1]).total_seconds()
             end = end if withheld_sec >= faults.lost_completion_sec else None
         started_at = run.accepted_at + QUEUED
@@ -155,11 +158,14 @@ class RunBook:
             "ended_at": end[1].isoformat() if end else None,
         }
 
-    def _natural_end(self, run: Run, faults: ExecutionFaults) -> str:
-        if self._hit(run, "failure", faults.failure_rate):
+    def _due_state(self, caller: str, key: str) -> str:
+        faults = self._faults()
+        if self._hit(caller, key, "failure", faults.failure_rate):
             return "failed"
-        return "interrupted" if self._hit(run, "interrupted", faults.interrupted_rate) else "succeeded"
+        return (
+            "interrupted" if self._hit(caller, key, "interrupted", faults.interrupted_rate) else "succeeded"
+        )
 
-    def _hit(self, run: Run, fault: str, rate: float) -> bool:
-        digest = hashlib.sha256(f"{self._seed}/{fault}/{run.caller}/{run.key}".encode()).digest()
+    def _hit(self, caller: str, key: str, fault: str, rate: float) -> bool:
+        digest = hashlib.sha256(f"{self._seed}/{fault}/{caller}/{key}".encode()).digest()
         return int.from_bytes(digest[:4]) / 2**32 < rate
