@@ -528,7 +528,7 @@ CREATE TABLE public.smart_schedule_policy_groups (
     CONSTRAINT smart_schedule_policy_groups_price_jump_factor_check CHECK (((price_jump_factor > (1)::double precision) AND (price_jump_factor < 'Infinity'::double precision))),
     CONSTRAINT smart_schedule_policy_groups_profit_max_age_sec_check CHECK ((profit_max_age_sec > 0)),
     CONSTRAINT smart_schedule_policy_groups_report_max_age_sec_check CHECK ((report_max_age_sec > 0)),
-    CONSTRAINT smart_schedule_policy_groups_restart_threshold_cny_per_da_check CHECK (((restart_threshold_cny_per_day > '-Infinity'::double precision) AND (restart_threshold_cny_per_day < 'Infinity'::double precision))),
+    CONSTRAINT smart_schedule_policy_groups_restart_threshold CHECK (((restart_threshold_cny_per_day > '-Infinity'::double precision) AND (restart_threshold_cny_per_day < 'Infinity'::double precision))),
     CONSTRAINT smart_schedule_policy_groups_switch_cost_sec_check CHECK ((switch_cost_sec >= 0))
 );
 

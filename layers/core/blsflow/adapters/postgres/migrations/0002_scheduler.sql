@@ -29,6 +29,7 @@ create table smart_schedule_policy_groups (
     holding_time_sec       integer not null default 14400 check (holding_time_sec > 0),
     negative_profit_action text not null default 'keep' check (negative_profit_action in ('keep', 'stop', 'power_off')),
     restart_threshold_cny_per_day double precision not null default 1
+                           constraint smart_schedule_policy_groups_restart_threshold
                            check (restart_threshold_cny_per_day > '-Infinity' and restart_threshold_cny_per_day < 'Infinity'),
     decision_validity_sec  integer not null default 120 check (decision_validity_sec > 0),
     -- when to freeze
