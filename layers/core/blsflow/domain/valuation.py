@@ -90,13 +90,13 @@ def overriding(
 
     A policy yields only to those that go at least as far as itself: one in shadow overrides none that executes.
     """
-    above = [
+    rivals = [
         other
         for other in others
         if _ACTING.index(other.policy.execution_mode) >= _ACTING.index(policy.execution_mode)
         and outranks(other.policy, policy, now)
     ]
-    above.sort(key=lambda other: sum(outranks(another.policy, other.policy, now) for another in above))
+    above = sorted(rivals, key=lambda one: sum(outranks(other.policy, one.policy, now) for other in rivals))
     of_classes = []
     for machines in classes:
         found = next(
