@@ -7,6 +7,7 @@ import socket
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
 
 import pytest
 
@@ -105,6 +106,18 @@ def test_a_start_is_the_contracts(server: ScriptedServer) -> None:
     assert received.headers["x-caller"] == "tenant-a"
     assert received.headers["x-on-behalf-of"] == "%E6%9D%8E%E9%9B%B7%20100%25"
     assert datetime.fromisoformat(received.headers["x-expires-at"]) == COMMAND.expires_at
+
+
+def test_a_key_is_read_back_as_it_was_sent(server: ScriptedServer) -> None:
+    """R5.3: whatever a key is made of, header and path name the same one."""
+    key = "100% 早报/1?x"
+    server.answers["/v1/runs"] = json_answer({"run_id": "run-1"}, 202)
+    client(server).start(replace(COMMAND, key=key))
+    client(server).read_back(**CALLER | {"key": key}, run_id=None)
+    sent, read = server.received
+    assert unquote(sent.headers["idempotency-key"]) == key
+    assert unquote(read.path.removeprefix("/v1/attempts/")) == key
+    assert "?" not in read.path
 
 
 @pytest.mark.parametrize("subject", ["a\r\nX-Caller: tenant-b", " padded ", "naïve", "\x00", "😀"])

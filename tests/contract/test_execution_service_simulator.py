@@ -59,6 +59,7 @@ def test_a_run_goes_its_way_and_is_read_back_by_id_and_by_key(simulation: Simula
         ended_at=BEGAN_AT + timedelta(seconds=0.2 + RUN_SEC),
     )
     simulation.faults(failure_rate=1, endless_rate=1, run_sec=99)
+    simulation.client.cancel(**simulation.caller(), run_id=run_id)
     simulation.later(1e6)
     assert simulation.read() == over
 
