@@ -18,7 +18,7 @@ from blsflow.ports import StoreError, StoreUnavailable
 from blsflow_cli.deployment import deployment
 from blsflow_cli.offline import JsonOption  # noqa: TC001 - typer reads the annotations
 from blsflow_cli.serve_voice import PrintingPublisher, Round, Voice
-from blsflow_cli.work import DecidedTick
+from blsflow_cli.work import DecidedTick, prepared_attempts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -77,6 +77,7 @@ class Server:
         self._voice = voice
         self._stopping = stopping
         self._open_attempts = 0
+        self._took_over = False
         self._publisher = PrintingPublisher(voice)
 
     def run(self) -> None:
@@ -117,6 +118,10 @@ class Server:
 
     def _go_round(self, *, scan: bool) -> None:
         done = Round()
+        if not self._took_over:  # what an earlier process prepared and did not send
+            left = prepared_attempts(self._application)
+            self._execute_queue.send([{"attempt_id": str(attempt_id)} for attempt_id in left])
+            self._took_over = True
         if scan:
             done.scan = self._application.tick(budget_sec=_SCAN_BUDGET_SEC)
             _raise_if_lost(done.scan.failures)

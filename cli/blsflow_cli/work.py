@@ -20,7 +20,7 @@ from blsflow_cli.options import By, Reason, counted, moment, plain_rows
 from blsflow_cli.output import ExitCode, console, print_json, table
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from blsflow.bootstrap import Application
     from blsflow.flow.decide import DecideReport
@@ -66,6 +66,12 @@ def decide_recorded(application: Application) -> list[DecidedTick]:
 
         queue.drain(take)
     return ticks
+
+
+def prepared_attempts(application: Application) -> Sequence[UUID]:
+    """Return what is prepared and still valid, whoever prepared it: sending it twice sends it once."""
+    with application.store.transaction() as tx:
+        return tx.unqueued_attempts(timedelta(0), PAGE)
 
 
 def tick(*, as_json: JsonOption = False) -> None:
@@ -123,9 +129,7 @@ def execute(
     """
     with deployment() as application:
         ends = time.monotonic() + wait
-        with application.store.transaction() as tx:
-            prepared = tx.unqueued_attempts(timedelta(0), PAGE)
-        sent = [application.execute(attempt_id) for attempt_id in prepared]
+        sent = [application.execute(attempt_id) for attempt_id in prepared_attempts(application)]
         report = application.reconcile(budget_sec=_PASS_BUDGET_SEC)
         ended, settled, alerts = report.ended, report.machines_settled, report.alerts
         while report.open_attempts and time.monotonic() < ends:
