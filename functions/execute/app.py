@@ -1,13 +1,14 @@
-"""SQS calls this with prepared attempts: send each one, at most once."""
+"""SQS calls this with prepared batches and recorded conversations: send each one, at most once."""
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Any
-from uuid import UUID
 
 from blsflow.bootstrap import application
 from blsflow.delivery import each_message
-from blsflow.observability import logger, summarized
+from blsflow.flow.execute import ExecuteReport
+from blsflow.observability import count, logger, summarized
 
 
 def handler(event: dict[str, Any], context: object) -> dict[str, list[dict[str, str]]]:
@@ -20,21 +21,11 @@ def handler(event: dict[str, Any], context: object) -> dict[str, list[dict[str, 
                 "execute_failed", extra={"message_id": message_id, "error": repr(error)}, exc_info=error
             )
 
-        response = each_message(
-            event, lambda body: reports.append(application().execute(UUID(body["attempt_id"]))), failed
-        )
+        response = each_message(event, lambda body: reports.append(application().send(body)), failed)
         line |= {
-            "attempts": [
-                {
-                    "outcome": report.outcome,
-                    "attempt_id": str(report.attempt_id),
-                    "tick_id": report.tick_id,
-                    "job_id": report.job_id,
-                    "machines": report.machines,
-                    "refused": report.refused,
-                }
-                for report in reports
-            ],
+            "attempts": [{name: value for name, value in asdict(report).items() if value} for report in reports],
             "failures": len(response["batchItemFailures"]),
         }
+        if any(isinstance(report, ExecuteReport) and report.froze_policy for report in reports):
+            count("PolicyFrozen", 1)
     return response

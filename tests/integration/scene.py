@@ -100,10 +100,10 @@ class CrashingSession(Session):
         super().__init__(address)
         self._plan = plan
 
-    def query(self, name: str, **params: object) -> list[dict[str, Any]]:
-        """Run a named statement, or die at it."""
+    def query_text(self, sql: str, /, **params: object) -> list[dict[str, Any]]:
+        """Run a statement, or die at it."""
         result: list[dict[str, Any]] = self._guarded(
-            name, lambda: super(CrashingSession, self).query(name, **params)
+            sql[:60], lambda: super(CrashingSession, self).query_text(sql, **params)
         )
         return result
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from functools import cache, cached_property
 from typing import TYPE_CHECKING, Final
+from uuid import UUID
 
 from blsflow.adapters.postgres.connection import Session, parse_address
 from blsflow.adapters.postgres.store import PostgresStore
@@ -18,15 +19,16 @@ from blsflow.domain.gates import Gates
 from blsflow.flow.decide import DecideReport, DecideSettings, decide
 from blsflow.flow.execute import ExecuteReport, execute
 from blsflow.flow.tick import TickReport, TickSettings, tick
+from blsflow.ports import Queues
 from blsflow.settings import HOLDER, InvalidSetting, Settings, read_settings
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-    from uuid import UUID
 
+    from blsflow.flow.converse import ConverseReport
     from blsflow.flow.notify import NotifyReport
     from blsflow.flow.reconcile import ReconcileReport
-    from blsflow.ports import DeviceControl, ProfitFeed, Publisher, Queue
+    from blsflow.ports import DeviceControl, ExecutionService, ProfitFeed, Publisher, Queue
 
 _FEED_TIMEOUT_SEC: Final = 5.0
 _EXECUTE_FUNCTION_SEC: Final = 120
@@ -70,6 +72,7 @@ class Application:
         return Gates(
             execute_enabled=self.settings.execute_enabled,
             executor_configured=self.settings.executor_configured(),
+            conversations_configured=self.settings.execution_api_base_url is not None,
             holder=HOLDER,
         )
 
@@ -102,6 +105,19 @@ class Application:
         return HttpDeviceControl(settings.switch_api_base_url, token, settings.switch_api_timeout_sec)
 
     @cached_property
+    def execution_service(self) -> ExecutionService | None:
+        """The execution service of conversations; None when none is configured."""
+        settings = self.settings
+        if settings.execution_api_base_url is None:
+            return None
+        from blsflow.adapters.execution_service import (  # noqa: PLC0415 - only senders and followers need it
+            HttpExecutionService,
+        )
+
+        token = settings.execution_api_token or self._secret(settings.execution_api_token_secret_arn) or ""
+        return HttpExecutionService(settings.execution_api_base_url, token, settings.switch_api_timeout_sec)
+
+    @cached_property
     def decide_queue(self) -> Queue:
         """Where due ticks go."""
         url = self.settings.decide_queue_url
@@ -132,8 +148,7 @@ class Application:
         return tick(
             self.store,
             feed=self.feed,
-            decide_queue=self.decide_queue,
-            execute_queue=self.execute_queue,
+            queues=Queues(decide=self.decide_queue, execute=self.execute_queue),
             settings=TickSettings(
                 start_grace=timedelta(seconds=settings.start_grace_sec),
                 feed_min_interval=timedelta(seconds=settings.profit_min_interval_sec),
@@ -167,6 +182,24 @@ class Application:
             request_timeout=timedelta(seconds=self.settings.switch_api_timeout_sec + 5),
         )
 
+    def converse(self, occurrence_id: int) -> ConverseReport:
+        """Send one recorded conversation's prompt."""
+        from blsflow.flow.converse import converse  # noqa: PLC0415 - machines' batches need none of it
+
+        return converse(
+            self.store,
+            occurrence_id=occurrence_id,
+            execution_service=self.execution_service,
+            gates=self.gates,
+            request_timeout=timedelta(seconds=self.settings.switch_api_timeout_sec + 5),
+        )
+
+    def send(self, message: Mapping[str, object]) -> ExecuteReport | ConverseReport:
+        """Carry out a message of the execute queue: a prepared batch, or a recorded conversation."""
+        if "attempt_id" in message:
+            return self.execute(UUID(str(message["attempt_id"])))
+        return self.converse(int(str(message["occurrence_id"])))
+
     def reconcile(self, *, budget_sec: float) -> ReconcileReport:
         """Follow open attempts within a budget."""
         from blsflow.domain.settle import Limits  # noqa: PLC0415 - only followers need it
@@ -176,6 +209,7 @@ class Application:
         return reconcile(
             self.store,
             device_control=self.device_control,
+            execution_service=self.execution_service,
             settings=ReconcileSettings(
                 limits=Limits(
                     confirm_grace=timedelta(seconds=settings.confirm_grace_sec),

@@ -19,7 +19,7 @@ Errors::
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from blsflow.domain.errors import BlsflowError
 
@@ -29,10 +29,19 @@ if TYPE_CHECKING:
     from datetime import datetime, timedelta
     from uuid import UUID
 
+    from blsflow.domain.conversation import (
+        CancelOutcome,
+        ConversationCommand,
+        RunAlert,
+        RunReport,
+        RunSettlement,
+        StartOutcome,
+    )
     from blsflow.domain.events import LogEvent, Notification
     from blsflow.domain.execution import BatchCommand, CommandKind, JobReport, MachineTarget, SubmitOutcome
     from blsflow.domain.freeze import Freeze
     from blsflow.domain.gates import Gates
+    from blsflow.domain.history import HistoryQuery
     from blsflow.domain.inputs import Overriding, TickInputs
     from blsflow.domain.policy import Policy
     from blsflow.domain.price_level import PriceLevel
@@ -104,6 +113,31 @@ class Queue(Protocol):
 
     def send(self, messages: Sequence[Mapping[str, object]]) -> None:
         """Enqueue all messages; `EnqueueFailed` means that any of them may not have been."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Queues:
+    """The queue of each next step."""
+
+    decide: Queue
+    execute: Queue
+
+
+class ExecutionService(Protocol):
+    """The execution service: runs prompts in conversations (R8.1)."""
+
+    def start(self, command: ConversationCommand) -> StartOutcome:
+        """Send once; never again whatever the answer."""
+
+    def read_back(
+        self, *, caller_tenant: str, caller_subject: str, key: str, run_id: str | None
+    ) -> RunReport:
+        """Ask what became of a run, in its user's name."""
+
+    def cancel(
+        self, *, caller_tenant: str, caller_subject: str, key: str, run_id: str | None
+    ) -> CancelOutcome:
+        """Ask a run to end; asking again does no harm."""
 
 
 class Publisher(Protocol):
@@ -193,6 +227,95 @@ class Dispatch:
     run_config_id: int | None
     request_expires_at: datetime
     targets: tuple[MachineTarget, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class WaitingOccurrence:
+    """A recorded occurrence that is to be enqueued."""
+
+    occurrence_id: int
+    kind: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class StartedRun:
+    """A conversation that this call began: its prompt is ours to send, exactly once."""
+
+    attempt_id: UUID
+    occurrence_id: int
+    command: ConversationCommand
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class OpenRun:
+    """A conversation that may have been sent and has not ended."""
+
+    attempt_id: UUID
+    tenant_id: str
+    caller_subject: str
+    key: str
+    run_id: str | None
+    cancelling: bool
+    dispatched_at: datetime
+    request_expires_at: datetime
+    checks: int
+    alerted: frozenset[RunAlert]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SettledRun:
+    """What a read-back settled for an open run, and when to look again."""
+
+    run: OpenRun
+    settlement: RunSettlement
+    next_check_at: datetime
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ScheduleVersion:
+    """A schedule as it was written; ``version`` is what a change must name."""
+
+    schedule_id: int
+    version: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Cancelled:
+    """Where an occurrence stands after a cancel; ``asked`` is False when it had ended or was cancelled before."""
+
+    state: str
+    asked: bool
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class OpenCancel:
+    """A run that a cancel is to reach."""
+
+    tenant_id: str
+    caller_subject: str
+    key: str
+    run_id: str | None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class OccurrenceRow:
+    """An occurrence as history shows it."""
+
+    occurrence_id: int
+    schedule_id: int
+    tenant_id: str
+    kind: str
+    origin: str
+    planned_at: datetime
+    state: str
+    reason: str | None
+    missed_count: int | None
+    request_id: str | None
+    recorded_at: datetime
+    began_at: datetime | None
+    ended_at: datetime | None
+    output_ref: str | None
+    error: str | None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -335,8 +458,8 @@ class Transaction(Protocol):
     def due_schedules(self, limit: int) -> Sequence[DueSchedule]:
         """Lock the next due schedules that nobody else has, fair over tenants."""
 
-    def record_scan(self, plans: Sequence[tuple[DueSchedule, ScanPlan]]) -> Sequence[int]:
-        """Record occurrences and move cursors; return the ids of those to run."""
+    def record_scan(self, plans: Sequence[tuple[DueSchedule, ScanPlan]]) -> Sequence[WaitingOccurrence]:
+        """Record occurrences and move cursors; return those to run."""
 
     def mark_broken(self, schedule_id: int, cause: str) -> None:
         """Set a schedule aside whose rule cannot be read."""
@@ -347,7 +470,7 @@ class Transaction(Protocol):
     def close_finished_ticks(self) -> int:
         """End running tick occurrences none of whose attempts waits to be sent."""
 
-    def unqueued_occurrences(self, limit: int) -> Sequence[int]:
+    def unqueued_occurrences(self, limit: int) -> Sequence[WaitingOccurrence]:
         """Return recorded occurrences that were never enqueued."""
 
     def mark_occurrences_enqueued(self, ids: Sequence[int]) -> None:
@@ -408,6 +531,64 @@ class Transaction(Protocol):
 
     def record_outcome(self, dispatch: Dispatch, outcome: SubmitOutcome, *, check_after: timedelta) -> None:
         """Write what the service answered, with what it frees."""
+
+    # conversations
+    def begin_conversation(
+        self, occurrence_id: int, gates: Gates, *, request_timeout: timedelta
+    ) -> StartedRun | NotBegun:
+        """Begin a recorded conversation, exactly once, or close it with the reason why not."""
+
+    def record_start(self, started: StartedRun, outcome: StartOutcome, *, check_after: timedelta) -> None:
+        """Write what the service answered; where it surely started nothing, the occurrence ends."""
+
+    def open_runs(self, limit: int, lease: timedelta) -> Sequence[OpenRun]:
+        """Claim a page of conversations that are due for a look, fair over tenants."""
+
+    def record_runs(self, settled: Sequence[SettledRun]) -> int:
+        """Write what read-backs settled; return how many ended."""
+
+    # schedules and occurrences
+    def create_schedule(
+        self, *, tenant_id: str, created_by: str, name: str, work: Mapping[str, str], rule: Mapping[str, Any]
+    ) -> ScheduleVersion:
+        """Store a conversation's schedule; its first run is the rule's next one from now."""
+
+    def change_schedule(
+        self, schedule_id: int, *, version: int, name: str, work: Mapping[str, str], rule: Mapping[str, Any]
+    ) -> ScheduleVersion | None:
+        """Change a schedule of exactly this version; None if it has moved on."""
+
+    def schedule_row(self, schedule_id: int, *, tenant_id: str | None) -> Mapping[str, Any] | None:
+        """Return a schedule, locked; None if there is none of the tenant."""
+
+    def pause_schedule(self, schedule_id: int, *, paused: bool) -> None:
+        """Pause or resume; the cursor continues from now in the rule's own rhythm."""
+
+    def archive_schedule(self, schedule_id: int) -> None:
+        """Take a schedule out of use; its history stays."""
+
+    def list_schedules(self, *, tenant_id: str | None) -> Sequence[Mapping[str, Any]]:
+        """Return the schedules in use."""
+
+    def request_schedule_run(
+        self, schedule_id: int, *, request_id: str, fingerprint: str, by: str
+    ) -> RequestedRun:
+        """Record a manual run, or return the one that this request made before."""
+
+    def cancel_occurrence(self, schedule_id: int, occurrence_id: int, *, by: str) -> Cancelled | None:
+        """Ask an occurrence of this schedule to end; None if the schedule has no such occurrence."""
+
+    def unsent_attempts_of(self, occurrence_id: int) -> Sequence[UUID]:
+        """Return the attempts of a tick that were not sent yet, locked."""
+
+    def end_unsent(self, attempt_ids: Sequence[UUID], reason: str, *, occurrence_id: int) -> None:
+        """End prepared attempts that are not to be sent, and the tick that they were the last of."""
+
+    def cancelling_run_of(self, occurrence_id: int) -> OpenCancel | None:
+        """Return the open run that a cancel is to reach."""
+
+    def history(self, query: HistoryQuery) -> Sequence[OccurrenceRow]:
+        """Return a page of occurrences, newest planned time first."""
 
     # reconcile
     def expire_prepared(self, limit: int) -> int:

@@ -53,6 +53,8 @@ class Settings:
     profit_algorithms: tuple[str, ...] = ()
     profit_min_interval_sec: int = 30
     execution_api_base_url: str | None = None
+    execution_api_token: str | None = field(default=None, repr=False)
+    execution_api_token_secret_arn: str | None = None
     tick_interval_sec: int = 60
     start_grace_sec: int = 300
     benchmark_sample_window_sec: int = 300
@@ -99,6 +101,8 @@ def read_settings(environ: Mapping[str, str]) -> Settings:
         profit_algorithms=tuple((read.text(prefix + "PROFIT_ALGORITHMS") or "").replace(",", " ").split()),
         profit_min_interval_sec=read.integer(prefix + "PROFIT_MIN_INTERVAL_SEC", default=30, least=0),
         execution_api_base_url=read.url(prefix + "EXECUTION_API_BASE_URL"),
+        execution_api_token=read.text(prefix + "EXECUTION_API_TOKEN"),
+        execution_api_token_secret_arn=read.text(prefix + "EXECUTION_API_TOKEN_SECRET_ARN"),
         tick_interval_sec=read.integer("TICK_INTERVAL_SEC", default=60, least=1),
         start_grace_sec=read.integer(prefix + "START_GRACE_SEC", default=300, least=1),
         benchmark_sample_window_sec=read.integer("BENCHMARK_SAMPLE_WINDOW_SEC", default=300, least=1),

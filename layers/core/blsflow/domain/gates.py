@@ -26,11 +26,13 @@ class Withheld(StrEnum):
 class Gates:
     """What the deployment allows: the switch, and a device-control service to send to (R4.2, R4.3).
 
-    ``holder`` is how the executor lease names this system.
+    ``holder`` is how the executor lease names this system; ``conversations_configured`` whether there is an
+    execution service.
     """
 
     execute_enabled: bool
     executor_configured: bool
+    conversations_configured: bool = False
     holder: str = "blsflow"
 
 

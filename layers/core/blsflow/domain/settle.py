@@ -154,7 +154,7 @@ def settle(attempt: OpenAttempt, report: JobReport, *, now: datetime, limits: Li
         job_ended=tuple(job_ended),
         waiting_for=waiting_for,
         alert=overdue and waiting_for is not None and not attempt.alerted,
-        next_check_at=now + _back_off(attempt.checks),
+        next_check_at=now + back_off(attempt.checks),
     )
 
 
@@ -203,6 +203,6 @@ def _why_unanswered(report: JobReport) -> str:
             return "unreadable"
 
 
-def _back_off(checks: int) -> timedelta:
+def back_off(checks: int) -> timedelta:
     """Look again after 2 s, growing by half each time, at most every minute."""
     return timedelta(seconds=min(60.0, 2.0 * 1.5 ** min(checks, 20)))

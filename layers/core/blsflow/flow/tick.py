@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from uuid import UUID
 
-    from blsflow.ports import DueSchedule, ProfitFeed, Queue, Store, Transaction
+    from blsflow.ports import DueSchedule, ProfitFeed, Queue, Queues, Store, Transaction, WaitingOccurrence
 
 PAGE: Final = 500
 _REQUEUE_AFTER: Final = timedelta(seconds=45)
@@ -52,12 +52,11 @@ class TickReport:
     failures: dict[str, BlsflowError] = field(default_factory=dict)
 
 
-def tick(  # noqa: PLR0913 - each is a port or a limit of its own
+def tick(
     store: Store,
     *,
     feed: ProfitFeed | None,
-    decide_queue: Queue,
-    execute_queue: Queue,
+    queues: Queues,
     settings: TickSettings,
     time_left: Callable[[], bool],
 ) -> TickReport:
@@ -72,8 +71,8 @@ def tick(  # noqa: PLR0913 - each is a port or a limit of its own
 
     step("prices", lambda: _refresh_prices(store, feed, settings, report))
     step("sweep", lambda: _sweep(store, settings, report))
-    step("scan", lambda: _scan(store, decide_queue, settings, report, time_left))
-    step("requeue_attempts", lambda: _requeue_attempts(store, execute_queue, report))
+    step("scan", lambda: _scan(store, queues, settings, report, time_left))
+    step("requeue_attempts", lambda: _requeue_attempts(store, queues.execute, report))
     return report
 
 
@@ -111,24 +110,24 @@ def _sweep(store: Store, settings: TickSettings, report: TickReport) -> None:
 
 
 def _scan(
-    store: Store, queue: Queue, settings: TickSettings, report: TickReport, time_left: Callable[[], bool]
+    store: Store, queues: Queues, settings: TickSettings, report: TickReport, time_left: Callable[[], bool]
 ) -> None:
     while time_left():
         with store.transaction() as tx:
             due = tx.due_schedules(PAGE)
             recorded = _record(tx, due, settings, report)
-        _enqueue_occurrences(store, queue, recorded)
+        _enqueue_occurrences(store, queues, recorded)
         report.recorded += len(recorded)
         if len(due) < PAGE:
             break
     with store.transaction() as tx:
         left_behind = tx.unqueued_occurrences(PAGE)
-    _enqueue_occurrences(store, queue, left_behind)
+    _enqueue_occurrences(store, queues, left_behind)
 
 
 def _record(
     tx: Transaction, due: Sequence[DueSchedule], settings: TickSettings, report: TickReport
-) -> Sequence[int]:
+) -> Sequence[WaitingOccurrence]:
     plans: list[tuple[DueSchedule, ScanPlan]] = []
     for schedule in due:
         if schedule.rule is None:
@@ -142,13 +141,17 @@ def _record(
     return tx.record_scan(plans) if plans else []
 
 
-def _enqueue_occurrences(store: Store, queue: Queue, ids: Sequence[int]) -> None:
-    """Send after the commit, and note it: a row that was never noted is sent again, which changes nothing."""
-    if not ids:
-        return
-    queue.send([{"occurrence_id": occurrence_id} for occurrence_id in ids])
-    with store.transaction() as tx:
-        tx.mark_occurrences_enqueued(ids)
+def _enqueue_occurrences(store: Store, queues: Queues, waiting: Sequence[WaitingOccurrence]) -> None:
+    """Send after the commit, and note it: a row that was never noted is sent again, which changes nothing.
+
+    A policy's tick is decided first; a conversation has nothing to decide and goes straight to be executed.
+    """
+    for kind, queue in (("policy_tick", queues.decide), ("conversation", queues.execute)):
+        ids = [occurrence.occurrence_id for occurrence in waiting if occurrence.kind == kind]
+        if ids:
+            queue.send([{"occurrence_id": occurrence_id} for occurrence_id in ids])
+            with store.transaction() as tx:
+                tx.mark_occurrences_enqueued(ids)
 
 
 def _requeue_attempts(store: Store, queue: Queue, report: TickReport) -> None:

@@ -137,12 +137,16 @@ class Session:
         with translated():
             self._connection = _connect(address, connect_timeout_sec, statement_timeout_sec)
 
-    def query(self, name: str, **params: object) -> list[dict[str, Any]]:
+    def query(self, statement: str, /, **params: object) -> list[dict[str, Any]]:
         """Run a named statement (one round trip once prepared) and return its rows as mappings."""
+        return self.query_text(statements()[statement], **params)
+
+    def query_text(self, sql: str, /, **params: object) -> list[dict[str, Any]]:
+        """Run a statement put together from fragments of ours; each text is prepared once."""
         with self._exchange():
-            prepared = self._prepared.get(name)
+            prepared = self._prepared.get(sql)
             if prepared is None:
-                prepared = self._prepared[name] = self._connection.prepare(statements()[name])
+                prepared = self._prepared[sql] = self._connection.prepare(sql)
             rows = prepared.run(**params)
         if not rows:
             return []

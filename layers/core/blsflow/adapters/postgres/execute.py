@@ -85,6 +85,12 @@ class ExecuteQueries:
         ids = [row["id"] for row in self._session.query("expire_prepared", page_size=limit)]
         return self._end_all_unsent(ids, "decision_expired") if ids else 0
 
+    def end_unsent(self, attempt_ids: Sequence[UUID], reason: str, *, occurrence_id: int) -> None:
+        """End prepared attempts that are not to be sent, and the tick that they were the last of."""
+        if attempt_ids:
+            self._end_all_unsent(attempt_ids, reason)
+        self._end_tick_if_sent(occurrence_id)
+
     def _end_unsent(self, row: Mapping[str, Any], reason: str) -> NotBegun:
         self._end_all_unsent([row["id"]], reason)
         self._end_tick_if_sent(row["occurrence_id"])

@@ -6,10 +6,12 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from blsflow.adapters.postgres.control import ControlQueries
+from blsflow.adapters.postgres.converse import ConverseQueries
 from blsflow.adapters.postgres.decide import DecideQueries
 from blsflow.adapters.postgres.execute import ExecuteQueries
 from blsflow.adapters.postgres.notify import NotifyQueries
 from blsflow.adapters.postgres.reconcile import ReconcileQueries
+from blsflow.adapters.postgres.schedules import ScheduleQueries
 from blsflow.adapters.postgres.tick import TickQueries
 from blsflow.ports import StoreError, StoreUnavailable
 
@@ -23,7 +25,14 @@ _BEGIN = "begin; select now()"
 
 
 class PostgresTransaction(
-    TickQueries, DecideQueries, ExecuteQueries, ReconcileQueries, NotifyQueries, ControlQueries
+    TickQueries,
+    DecideQueries,
+    ExecuteQueries,
+    ConverseQueries,
+    ReconcileQueries,
+    ScheduleQueries,
+    NotifyQueries,
+    ControlQueries,
 ):
     """One open transaction; ``now`` is the time at which it began, by the database's clock."""
 

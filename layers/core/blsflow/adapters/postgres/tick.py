@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from blsflow.domain.errors import InvalidDocument
 from blsflow.domain.recurrence_document import parse_rule
-from blsflow.ports import DueSchedule
+from blsflow.ports import DueSchedule, WaitingOccurrence
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -78,8 +78,8 @@ class TickQueries:
             )
         return found
 
-    def record_scan(self, plans: Sequence[tuple[DueSchedule, ScanPlan]]) -> Sequence[int]:
-        """Record occurrences and move cursors; return the ids of those to run."""
+    def record_scan(self, plans: Sequence[tuple[DueSchedule, ScanPlan]]) -> Sequence[WaitingOccurrence]:
+        """Record occurrences and move cursors; return those to run."""
         rows = self._session.query(
             "record_scan",
             schedule_ids=[due.schedule_id for due, _ in plans],
@@ -88,7 +88,7 @@ class TickQueries:
             missed_counts=[plan.missed_count for _, plan in plans],
             next_run_at=[plan.next_run_at for _, plan in plans],
         )
-        return [row["id"] for row in rows]
+        return [WaitingOccurrence(occurrence_id=row["id"], kind=row["kind"]) for row in rows]
 
     def mark_broken(self, schedule_id: int, cause: str) -> None:
         """Set a schedule aside whose rule cannot be read."""
@@ -102,9 +102,10 @@ class TickQueries:
         """End running tick occurrences none of whose attempts waits to be sent."""
         return self._count("close_finished_ticks", "closed")
 
-    def unqueued_occurrences(self, limit: int) -> Sequence[int]:
+    def unqueued_occurrences(self, limit: int) -> Sequence[WaitingOccurrence]:
         """Return recorded occurrences that were never enqueued."""
-        return [row["id"] for row in self._session.query("unqueued_occurrences", page_size=limit)]
+        rows = self._session.query("unqueued_occurrences", page_size=limit)
+        return [WaitingOccurrence(occurrence_id=row["id"], kind=row["kind"]) for row in rows]
 
     def mark_occurrences_enqueued(self, ids: Sequence[int]) -> None:
         """Note that messages for these went out."""

@@ -146,6 +146,9 @@ with closed as (
     update smart_schedule_attempt_machines m set state = 'failed', reason = 'closed_by_operator', ended_at = now()
     from closed c where m.attempt_id = c.id and m.state = 'pending'
     returning m.machine_id, m.fencing_token
+), interrupted as (
+    update smart_schedule_occurrences o set state = 'interrupted', reason = 'closed_by_operator', ended_at = now()
+    from closed c where o.id = c.occurrence_id and o.kind = 'conversation' and o.ended_at is null
 ), freed as (
     update smart_schedule_machine_locks l set freed_at = now(), freed_by = 'operator:' || :by
     from machines m where l.machine_id = m.machine_id and l.fencing_token = m.fencing_token and l.freed_at is null

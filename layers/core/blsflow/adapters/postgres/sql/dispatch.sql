@@ -64,8 +64,9 @@ select count(*) as ended from ended
 
 -- name: end_tick_if_sent
 -- The occurrence ends with its last attempt leaving prepared and dispatching.
-update smart_schedule_occurrences o set state = 'succeeded', ended_at = now()
-where o.id = :occurrence_id::bigint and o.state = 'running' and o.kind = 'policy_tick'
+update smart_schedule_occurrences o
+set state = case o.state when 'cancelling' then 'cancelled' else 'succeeded' end, ended_at = now()
+where o.id = :occurrence_id::bigint and o.state in ('running', 'cancelling') and o.kind = 'policy_tick'
   and not exists (
       select from smart_schedule_attempts a
       where a.occurrence_id = o.id and a.state in ('prepared', 'dispatching'))

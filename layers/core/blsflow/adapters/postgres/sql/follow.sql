@@ -11,13 +11,22 @@ with overdue as (
     where state = 'dispatching' and dispatched_at < now() - :older_than::interval
     order by id limit :page_size::integer for update skip locked
 ), changed as (
-    update smart_schedule_attempts a set state = 'reconciling', reason = 'sender_lost', next_check_at = now()
+    update smart_schedule_attempts a
+    set state = case when a.kind = 'conversation'
+                      and exists (select from smart_schedule_occurrences o
+                                  where o.id = a.occurrence_id and o.state = 'cancelling')
+                     then 'cancelling' else 'reconciling' end,
+        reason = 'sender_lost', next_check_at = now()
     from overdue where a.id = overdue.id
-    returning a.id, a.tenant_id, a.policy_id, a.tick_id, a.action, a.project_id
+    returning a.id, a.tenant_id, a.policy_id, a.tick_id, a.occurrence_id, a.kind, a.action, a.project_id
+), unclear as (
+    update smart_schedule_occurrences o set state = 'reconciling'
+    from changed c where o.id = c.occurrence_id and c.kind = 'conversation' and o.state = 'running'
 ), logged as (
     insert into smart_schedule_log_events (at, tenant_id, policy_id, level, code, params, tick_id, attempt_id)
-    select now(), tenant_id, policy_id, 'warning', 'batch_unclear',
-           jsonb_build_object('action', action, 'project_id', project_id, 'cause', 'sender_lost'), tick_id, id
+    select now(), tenant_id, policy_id, 'warning', case kind when 'conversation' then 'run_unclear' else 'batch_unclear' end,
+           jsonb_build_object('action', action, 'project_id', project_id, 'occurrence_id', occurrence_id,
+                              'cause', 'sender_lost'), tick_id, id
     from changed
 )
 select count(*) as changed from changed
@@ -27,7 +36,8 @@ select count(*) as changed from changed
 with turns as (
     select id, row_number() over (partition by tenant_id order by next_check_at, id) as turn
     from smart_schedule_attempts
-    where ended_at is null and state in ('running', 'reconciling', 'cancelling') and next_check_at <= now()
+    where ended_at is null and kind = 'device_batch' and state in ('running', 'reconciling', 'cancelling')
+      and next_check_at <= now()
 ), page as (
     select a.id from smart_schedule_attempts a join (select id, turn from turns order by turn, id limit :page_size::integer) t
     using (id)

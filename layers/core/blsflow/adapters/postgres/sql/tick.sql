@@ -20,6 +20,8 @@ left join smart_schedule_price_aliases a on a.alias = upper(trim(r.price_key))
 
 -- name: due_schedules
 -- The next due schedules that nobody else is scanning, in turns over the tenants so that a large one starves no other.
+-- What was stored by hand and has no form outside the database stops only itself: a rule that is no object comes as one
+-- without a kind, a cursor before any calendar as the epoch.
 with turns as (
     select id, row_number() over (partition by tenant_id order by next_run_at, id) as turn
     from smart_schedule_schedules
@@ -27,7 +29,8 @@ with turns as (
 ), page as (
     select id, turn from turns order by turn, id limit :page_size::integer
 )
-select s.id, s.tenant_id, s.kind, s.next_run_at, s.rule, s.time_zone
+select s.id, s.tenant_id, s.kind, greatest(s.next_run_at, 'epoch') as next_run_at,
+       case when jsonb_typeof(s.rule) = 'object' then s.rule else '{}' end as rule, s.time_zone
 from smart_schedule_schedules s join page using (id)
 where s.next_run_at <= now() and not s.paused and s.archived_at is null and s.broken is null
 order by s.id
@@ -37,7 +40,7 @@ for update of s skip locked
 -- Occurrences and cursors of one page in one go. A planned time that is recorded already stays as it is; one that meets
 -- an occurrence still at work is recorded as skipped. Returns what is to be run.
 with plan as (
-    select p.*, s.tenant_id, s.kind, s.policy_id
+    select p.*, s.tenant_id, s.kind, s.policy_id, s.version
     from unnest(:schedule_ids::bigint[], :run_at::timestamptz[], :missed_from::timestamptz[], :missed_counts::integer[],
                 :next_run_at::timestamptz[]) as p (schedule_id, run_at, missed_from, missed_count, next_run_at)
     join smart_schedule_schedules s on s.id = p.schedule_id
@@ -52,8 +55,8 @@ with plan as (
     on conflict (schedule_id, planned_at) where origin = 'planned' do nothing
 ), recorded as (
     insert into smart_schedule_occurrences
-        (tenant_id, schedule_id, kind, origin, planned_at, state, reason, recorded_at, ended_at)
-    select p.tenant_id, p.schedule_id, p.kind, 'planned', p.run_at,
+        (tenant_id, schedule_id, kind, origin, planned_at, schedule_version, state, reason, recorded_at, ended_at)
+    select p.tenant_id, p.schedule_id, p.kind, 'planned', p.run_at, p.version,
            case when busy then 'skipped' else 'recorded' end,
            case when busy then 'previous_unfinished' end, now(), case when busy then now() end
     from plan p
@@ -65,7 +68,7 @@ with plan as (
     ) b
     where p.run_at is not null
     on conflict (schedule_id, planned_at) where origin = 'planned' do nothing
-    returning id, schedule_id, state
+    returning id, schedule_id, kind, state
 ), logged as (
     insert into smart_schedule_log_events (at, tenant_id, policy_id, level, code, params)
     select now(), p.tenant_id, p.policy_id, 'warning', 'runs_missed',
@@ -76,7 +79,7 @@ with plan as (
            jsonb_build_object('schedule_id', p.schedule_id, 'reason', 'previous_unfinished', 'planned_at', p.run_at)
     from recorded r join plan p using (schedule_id) where r.state = 'skipped'
 )
-select id from recorded where state = 'recorded' order by id
+select id, kind from recorded where state = 'recorded' order by id
 
 -- name: mark_broken
 -- A stored rule that cannot be read stops only its own schedule, visibly.
@@ -111,8 +114,9 @@ select count(*) as closed from closed
 -- name: close_finished_ticks
 -- A tick ends once none of its attempts waits to be sent; their jobs are followed on their own.
 with done as (
-    update smart_schedule_occurrences o set state = 'succeeded', ended_at = now()
-    where o.state = 'running' and o.kind = 'policy_tick'
+    update smart_schedule_occurrences o
+    set state = case o.state when 'cancelling' then 'cancelled' else 'succeeded' end, ended_at = now()
+    where o.state in ('running', 'cancelling') and o.kind = 'policy_tick'
       and not exists (
           select from smart_schedule_attempts a
           where a.occurrence_id = o.id and a.state in ('prepared', 'dispatching'))
@@ -122,7 +126,7 @@ select count(*) as closed from done
 
 -- name: unqueued_occurrences
 -- Recorded and committed, but the message never went out: the row is the outbox.
-select id from smart_schedule_occurrences
+select id, kind from smart_schedule_occurrences
 where state = 'recorded' and enqueued_at is null order by id limit :page_size::integer
 
 -- name: mark_occurrences_enqueued

@@ -1,0 +1,56 @@
+"""Pages of history: a cursor that neither repeats nor loses a row while rows are added (R8.12)."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from blsflow.domain.errors import InvalidExecutionRequest
+
+MOST_ROWS = 500
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class HistoryCursor:
+    """The last row of a page: the next page begins below its planned time and id, which no new row can change."""
+
+    planned_at: datetime
+    occurrence_id: int
+
+    def encode(self) -> str:
+        """Return the cursor as an opaque text."""
+        text = json.dumps([self.planned_at.astimezone(UTC).isoformat(), self.occurrence_id])
+        return base64.urlsafe_b64encode(text.encode()).decode().rstrip("=")
+
+
+def decode_cursor(text: str) -> HistoryCursor:
+    """Read a cursor that `HistoryCursor.encode` wrote; anything else is refused."""
+    try:
+        planned_at, occurrence_id = json.loads(base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)))
+        instant = datetime.fromisoformat(planned_at)
+    except (ValueError, TypeError, binascii.Error) as error:
+        raise InvalidExecutionRequest(field="cursor", value=text, cause="not a cursor of ours") from error
+    if instant.utcoffset() is None or not isinstance(occurrence_id, int) or isinstance(occurrence_id, bool):
+        raise InvalidExecutionRequest(field="cursor", value=text, cause="not a cursor of ours")
+    return HistoryCursor(planned_at=instant, occurrence_id=occurrence_id)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class HistoryQuery:
+    """Which occurrences, newest planned time first; None leaves a filter out, times are half-open."""
+
+    tenant_id: str | None = None
+    schedule_id: int | None = None
+    kind: str | None = None
+    state: str | None = None
+    since: datetime | None = None
+    until: datetime | None = None
+    after: HistoryCursor | None = None
+    limit: int = 50
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.limit <= MOST_ROWS:
+            raise InvalidExecutionRequest(field="limit", value=self.limit, cause=f"use 1 to {MOST_ROWS}")

@@ -1,0 +1,232 @@
+"""Schedules and their occurrences in people's hands: create, change, pause, run now, cancel, history (R8).
+
+A ``tenant_id`` of None is an operator of the whole deployment; someone else's schedule is as unknown as none.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import TYPE_CHECKING, Any, Final
+
+from blsflow.domain.errors import BlsflowError, InvalidExecutionRequest
+from blsflow.domain.history import HistoryCursor
+from blsflow.domain.recurrence_document import parse_rule
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from blsflow.domain.history import HistoryQuery
+    from blsflow.flow.converse import ConverseReport
+    from blsflow.ports import (
+        Cancelled,
+        ExecutionService,
+        OccurrenceRow,
+        RequestedRun,
+        ScheduleVersion,
+        Store,
+        Transaction,
+    )
+
+_LONGEST: Final = {"target": 200, "conversation_id": 200, "prompt": 100_000}
+
+
+class UnknownSchedule(BlsflowError):
+    """There is no such schedule, it is archived, or it is someone else's."""
+
+    def __init__(self, schedule_id: int) -> None:
+        super().__init__(
+            f"there is no schedule {schedule_id}: `blsflow schedules` lists those that there are"
+        )
+        self.schedule_id = schedule_id
+
+
+class UnknownOccurrence(BlsflowError):
+    """The schedule has no such occurrence."""
+
+    def __init__(self, schedule_id: int, occurrence_id: int) -> None:
+        super().__init__(
+            f"schedule {schedule_id} has no occurrence {occurrence_id}: `blsflow occurrences` lists them"
+        )
+        self.schedule_id = schedule_id
+        self.occurrence_id = occurrence_id
+
+
+class VersionConflict(BlsflowError):
+    """A schedule has changed since it was read."""
+
+    def __init__(self, schedule_id: int, version: int) -> None:
+        super().__init__(
+            f"schedule {schedule_id} is no longer at version {version}: read it again, then change it"
+        )
+        self.schedule_id = schedule_id
+        self.version = version
+
+
+class RequestConflict(BlsflowError):
+    """A request id that was used with another body before (R8.8)."""
+
+    def __init__(self, request_id: str, occurrence_id: int) -> None:
+        super().__init__(
+            f"request id {request_id!r} was used for another request (occurrence {occurrence_id}): "
+            "use a new id for a new run"
+        )
+        self.request_id = request_id
+        self.occurrence_id = occurrence_id
+
+
+class ExecutionTargetUnavailable(BlsflowError):
+    """The target or conversation does not exist; the occurrence that says so does (R8.9)."""
+
+    def __init__(self, occurrence_id: int) -> None:
+        super().__init__(f"occurrence {occurrence_id}: the target of its conversation is not available")
+        self.occurrence_id = occurrence_id
+
+
+def create_schedule(  # noqa: PLR0913 - the whole of what a schedule says
+    store: Store,
+    *,
+    tenant_id: str,
+    created_by: str,
+    name: str,
+    work: Mapping[str, object],
+    rule: Mapping[str, object],
+) -> ScheduleVersion:
+    """Store a conversation's schedule; `InvalidExecutionRequest` names what cannot be meant, and nothing is recorded."""
+    parse_rule(rule)
+    checked = _checked_work(work)
+    with store.transaction() as tx:
+        return tx.create_schedule(
+            tenant_id=tenant_id, created_by=created_by, name=name, work=checked, rule=rule
+        )
+
+
+def change_schedule(  # noqa: PLR0913 - the whole of what a schedule says
+    store: Store,
+    schedule_id: int,
+    *,
+    version: int,
+    name: str,
+    work: Mapping[str, object],
+    rule: Mapping[str, object],
+    tenant_id: str | None = None,
+) -> ScheduleVersion:
+    """Change a schedule that is still at ``version``; what was recorded before and not begun is then not run."""
+    parse_rule(rule)
+    checked = _checked_work(work)
+    with store.transaction() as tx:
+        _schedule(tx, schedule_id, tenant_id)
+        changed = tx.change_schedule(schedule_id, version=version, name=name, work=checked, rule=rule)
+    if changed is None:
+        raise VersionConflict(schedule_id, version)
+    return changed
+
+
+def pause_schedule(store: Store, schedule_id: int, *, paused: bool, tenant_id: str | None = None) -> None:
+    """Pause or resume; neither moves the rule's anchor."""
+    with store.transaction() as tx:
+        _schedule(tx, schedule_id, tenant_id)
+        tx.pause_schedule(schedule_id, paused=paused)
+
+
+def archive_schedule(store: Store, schedule_id: int, *, tenant_id: str | None = None) -> None:
+    """Take a schedule out of use; its history stays, and what is under way is followed to its end."""
+    with store.transaction() as tx:
+        _schedule(tx, schedule_id, tenant_id)
+        tx.archive_schedule(schedule_id)
+
+
+def run_schedule(  # noqa: PLR0913 - what to run, for whom, and who asks
+    store: Store,
+    schedule_id: int,
+    *,
+    request_id: str,
+    by: str,
+    converse: Callable[[int], ConverseReport],
+    tenant_id: str | None = None,
+) -> RequestedRun:
+    """Run a conversation now; the same request id gives the same occurrence, and begins it if nobody did yet (R8.8)."""
+    if not 1 <= len(request_id) <= 200:  # noqa: PLR2004 - as many as a header carries
+        raise InvalidExecutionRequest(field="requestId", value=request_id, cause="use 1 to 200 characters")
+    with store.transaction() as tx:
+        row = _schedule(tx, schedule_id, tenant_id)
+        if row["kind"] != "conversation":
+            raise InvalidExecutionRequest(
+                field="schedule", value=schedule_id, cause="a policy's tick is run with `blsflow run POLICY`"
+            )
+        body = json.dumps({"schedule_id": schedule_id, "kind": "conversation"}, sort_keys=True)
+        fingerprint = hashlib.sha256(body.encode()).hexdigest()
+        requested = tx.request_schedule_run(
+            schedule_id, request_id=request_id, fingerprint=fingerprint, by=by
+        )
+    if requested.fingerprint != fingerprint:
+        raise RequestConflict(request_id, requested.occurrence_id)
+    if requested.state == "recorded" and converse(requested.occurrence_id).outcome in {
+        "target_unavailable",
+        "execution_target_unavailable",
+    }:
+        raise ExecutionTargetUnavailable(requested.occurrence_id)
+    return requested
+
+
+def cancel_occurrence(  # noqa: PLR0913 - what to cancel, for whom, and who asks
+    store: Store,
+    schedule_id: int,
+    occurrence_id: int,
+    *,
+    by: str,
+    execution_service: ExecutionService | None,
+    tenant_id: str | None = None,
+) -> Cancelled:
+    """Ask an occurrence to end: at once if it was not begun, else its slot stays taken until its end is confirmed (R8.8)."""
+    with store.transaction() as tx:
+        row = _schedule(tx, schedule_id, tenant_id, archived=True)
+        cancelled = tx.cancel_occurrence(schedule_id, occurrence_id, by=by)
+        if cancelled is None:
+            raise UnknownOccurrence(schedule_id, occurrence_id)
+        if cancelled.asked and row["kind"] == "policy_tick":
+            unsent = tx.unsent_attempts_of(occurrence_id)
+            tx.end_unsent(unsent, "cancelled", occurrence_id=occurrence_id)
+        run = tx.cancelling_run_of(occurrence_id)
+    if run is not None and execution_service is not None:
+        # At once for people's sake; reconcile asks again until the run has ended.
+        execution_service.cancel(
+            caller_tenant=run.tenant_id, caller_subject=run.caller_subject, key=run.key, run_id=run.run_id
+        )
+    return cancelled
+
+
+def history(store: Store, query: HistoryQuery) -> tuple[Sequence[OccurrenceRow], str | None]:
+    """Return a page of occurrences and the cursor of the next one, None when this is the last."""
+    with store.transaction() as tx:
+        rows = tx.history(query)
+    if len(rows) < query.limit:
+        return rows, None
+    last = rows[-1]
+    return rows, HistoryCursor(planned_at=last.planned_at, occurrence_id=last.occurrence_id).encode()
+
+
+def _schedule(
+    tx: Transaction, schedule_id: int, tenant_id: str | None, *, archived: bool = False
+) -> Mapping[str, Any]:
+    row = tx.schedule_row(schedule_id, tenant_id=tenant_id)
+    if row is None or (row["archived"] and not archived):
+        raise UnknownSchedule(schedule_id)
+    return row
+
+
+def _checked_work(work: Mapping[str, object]) -> dict[str, str]:
+    unknown = sorted(set(work) - set(_LONGEST))
+    if unknown:
+        raise InvalidExecutionRequest(
+            field=f"work.{unknown[0]}", value=work[unknown[0]], cause="no such field"
+        )
+    checked: dict[str, str] = {}
+    for name, longest in _LONGEST.items():
+        value = work.get(name)
+        if not isinstance(value, str) or not value.strip() or len(value) > longest:
+            raise InvalidExecutionRequest(
+                field=f"work.{name}", value=value, cause=f"a text of 1 to {longest} characters is needed"
+            )
+        checked[name] = value
+    return checked
