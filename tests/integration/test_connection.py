@@ -1,0 +1,221 @@
+from __future__ import annotations
+
+import socket
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from blsflow.adapters.postgres.connection import DatabaseAddress, Session, literal
+from blsflow.adapters.postgres.copying import RecordReader
+from blsflow.ports import InvariantBroken, StoreConflict, StoreError, StoreUnavailable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+@pytest.fixture(scope="module")
+def address(module_database: DatabaseAddress) -> DatabaseAddress:
+    """A database with two rows that sessions can fight over."""
+    with closing(Session(module_database)) as session:
+        session.run(
+            "create table fought_over (id int primary key, n int not null); insert into fought_over values (1, 0), (2, 0)"
+        )
+    return module_database
+
+
+@pytest.fixture
+def session(address: DatabaseAddress) -> Iterator[Session]:
+    """A session of the product."""
+    with closing(Session(address)) as opened:
+        yield opened
+
+
+@pytest.fixture
+def other(address: DatabaseAddress) -> Iterator[Session]:
+    """A second one."""
+    with closing(Session(address)) as opened:
+        yield opened
+
+
+def pid(session: Session) -> int:
+    """The server process behind a session."""
+    return int(session.run("select pg_backend_pid()")[0][0])
+
+
+# ---------------------------------------------------------------- errors
+
+
+def test_a_deadlock_is_a_lost_race(session: Session, other: Session) -> None:
+    """R8.3: of two transactions that wait for each other one is told that it lost a race, and may be tried again."""
+    for each, row in ((session, 1), (other, 2)):
+        each.run(f"begin; update fought_over set n = n + 1 where id = {row}")
+    lost = []
+
+    def cross(each: Session, row: int) -> None:
+        try:
+            each.run(f"update fought_over set n = n + 1 where id = {row}")
+        except StoreConflict as error:
+            lost.append(error)
+        each.run("rollback")
+
+    with ThreadPoolExecutor(max_workers=2) as pool:
+        list(pool.map(cross, (session, other), (2, 1)))
+    assert [error.retryable for error in lost] == [True]
+    assert str(lost[0]).startswith("40P01")
+
+
+def test_a_serialization_failure_is_a_lost_race(session: Session, other: Session) -> None:
+    """R8.3: a transaction whose snapshot is overtaken may be tried again."""
+    session.run("begin isolation level repeatable read; select * from fought_over")
+    other.run("update fought_over set n = n + 1 where id = 1")
+    with pytest.raises(StoreConflict, match="40001"):
+        session.run("update fought_over set n = n + 1 where id = 1")
+    session.run("rollback")
+
+
+def test_a_lock_that_is_not_to_be_had_is_a_lost_race(session: Session, other: Session) -> None:
+    """R8.3: whoever waits too long for a lock may try again."""
+    other.run("begin; lock table fought_over")
+    with pytest.raises(StoreConflict, match="55P03"):
+        session.run("begin; set local lock_timeout = '50ms'; select * from fought_over")
+    session.run("rollback")
+    other.run("rollback")
+
+
+def test_a_statement_that_takes_too_long_is_a_database_that_does_not_answer(address: DatabaseAddress) -> None:
+    """R11.3: a statement ends at its time-out, as something to try again; the session can go on."""
+    with closing(Session(address, statement_timeout_sec=0.2)) as session:
+        with pytest.raises(StoreUnavailable, match="57014") as error:
+            session.run("select pg_sleep(10)")
+        assert error.value.retryable
+        assert session.run("select 1") == [[1]]
+
+
+def test_a_session_ended_by_the_server_is_a_database_that_does_not_answer(
+    session: Session, other: Session
+) -> None:
+    """R11.3: a fail-over or a restart is something to try again, at the first notice of it and at every later one."""
+    other.run(f"select pg_terminate_backend({pid(session)}, 5000)")
+    for _ in range(3):
+        with pytest.raises(StoreUnavailable):
+            session.run("select 1")
+    session.close()
+    session.close()
+
+
+@pytest.mark.parametrize(
+    ("statement", "constraint"),
+    [
+        ("insert into fought_over values (1, 0)", "fought_over_pkey"),
+        (
+            "insert into smart_schedule_price_aliases values ('BTC', 'btc')",
+            "smart_schedule_price_aliases_price_key_check",
+        ),
+        (
+            "insert into smart_schedule_policy_scopes values (9, 'tenant', '*')",
+            "smart_schedule_policy_scopes_policy_id_fkey",
+        ),
+        ("insert into fought_over values (3, null)", None),
+    ],
+    ids=["unique", "check", "foreign key", "not null"],
+)
+def test_a_constraint_that_says_no_is_named(session: Session, statement: str, constraint: str | None) -> None:
+    """R8.4: what a constraint refuses is a fault of ours that trying again does not mend; the error says which it was."""
+    with pytest.raises(InvariantBroken) as error:
+        session.run(statement)
+    assert not error.value.retryable
+    if constraint is not None:
+        assert error.value.constraint == constraint
+
+
+def test_any_other_refusal_is_not_tried_again(session: Session) -> None:
+    """R11.3: a statement that the database does not understand is no reason to try again."""
+    with pytest.raises(StoreError, match="42P01") as error:
+        session.run("select * from nowhere")
+    assert type(error.value) is StoreError
+    assert not error.value.retryable
+
+
+def test_nobody_listening_is_a_database_that_does_not_answer() -> None:
+    """R11.3: a refused connection is something to try again."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    with pytest.raises(StoreUnavailable):
+        Session(DatabaseAddress(host="127.0.0.1", port=port, user="u", password="p", dbname="d", tls="off"))
+
+
+def test_a_server_that_says_nothing_is_given_up() -> None:
+    """R11.3: a host that accepts connections and never answers costs the connect time-out, not a function's whole life."""
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        port = silent.getsockname()[1]
+        silent_address = DatabaseAddress(
+            host="127.0.0.1", port=port, user="u", password="p", dbname="d", tls="off"
+        )
+        with pytest.raises(StoreUnavailable):
+            Session(silent_address, connect_timeout_sec=0.2)
+
+
+def test_a_wrong_password_is_not_shown(address: DatabaseAddress) -> None:
+    """R11.3: an error of signing in shows no password."""
+    wrong = replace(address, password="hunter2")
+    with pytest.raises(StoreError) as error:
+        Session(wrong)
+    assert "hunter2" not in f"{error.value!r} {error.value} {wrong!r}"
+
+
+# ---------------------------------------------------------------- the session
+
+
+def test_small_packets_are_not_held_back(session: Session) -> None:
+    """R2.4: the socket sends at once, or a COPY of about one segment waits 43 ms for an acknowledgement."""
+    assert session._connection._usock.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+
+
+@pytest.mark.parametrize(
+    ("setting", "value"),
+    [
+        ("statement_timeout", "1min"),
+        ("lock_timeout", "10s"),
+        ("idle_in_transaction_session_timeout", "2min"),
+        ("jit", "off"),
+        ("TimeZone", "UTC"),
+        ("application_name", "blsflow-scheduler"),
+    ],
+)
+def test_limits_are_in_force(session: Session, setting: str, value: str) -> None:
+    """R11.3: every session has its time-outs, its zone and its name from the beginning."""
+    assert session.run(f"show {setting}") == [[value]]
+
+
+def test_a_repeated_query_is_prepared_once(session: Session) -> None:
+    """R2.4: a statement is parsed the first time only."""
+    for _ in range(3):
+        session.query("newest_fetch", source="test")
+    assert session.run("select count(*) from pg_prepared_statements") == [[1]]
+
+
+@pytest.mark.parametrize(
+    "text", ["", "plain", "o'brien", r"back\slash\'", "a:b", "$1 $$", "北矿", 'q"q', "new\nline"]
+)
+def test_literals_mean_what_they_quote(session: Session, text: str) -> None:
+    """R2.4: a value put into a statement's text arrives as it was, whatever characters it holds."""
+    assert session.run(f"select {literal(text)}") == [[text]]
+
+
+def test_a_sink_that_fails_ends_the_session(session: Session) -> None:
+    """R11.3: answers of a COPY cut short are not taken for those of the next statement: the session is closed instead."""
+
+    def fail(_: bytes) -> None:
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        session.copy(
+            "copy (select int8send(g) from generate_series(1, 100000) g) to stdout (format binary)",
+            RecordReader(fail),  # type: ignore[arg-type]
+        )
+    with pytest.raises(StoreUnavailable):
+        session.run("select 1")
