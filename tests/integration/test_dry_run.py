@@ -56,8 +56,7 @@ def tried(deployment: Application, *, limit: int = 5, policy_id: int = PROFIT_GU
 def stored(fleet: DatabaseAddress) -> dict[str, object]:
     """How many rows everything has that a tick may write, and what the policy remembers."""
     counted: dict[str, object] = {
-        table: look(fleet, f"select count(*) from smart_schedule_{table}")[0][0]
-        for table in TABLES
+        table: look(fleet, f"select count(*) from smart_schedule_{table}")[0][0] for table in TABLES
     }
     counted["states"] = look(fleet, "select * from smart_schedule_machine_states order by machine_id")
     counted["levels"] = look(fleet, "select * from smart_schedule_policy_candidates order by 1, 2")
