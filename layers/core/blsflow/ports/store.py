@@ -1,27 +1,8 @@
-"""The outside world as the use cases see it.
-
-`Store` is the database: a transaction rolls back unless its block ends, and everything in it happens under one reading
-of the database's clock (`Transaction.now`). The other ports are services: none raises for a fault of the other side
-unless it says so.
-
-Errors::
-
-    BlsflowError
-    ├── StoreError            the database refused or did not answer
-    │   ├── StoreUnavailable  no connection, fail-over, time-out: the whole use case may be tried again later
-    │   ├── StoreConflict     lost a race (serialization, deadlock, lock time-out): likewise
-    │   └── InvariantBroken   a constraint said no: a fault of ours, never tried again
-    ├── EnqueueFailed         a queue did not take the messages: the rows are found and enqueued again
-    ├── PublishFailed         a notification did not go out: its row waits for the next try
-    └── FeedUnavailable       no price snapshot this time (`domain.prices`)
-"""
+"""The database: transactions that roll back unless their block ends, each under one reading of its clock."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
-
-from blsflow.domain.errors import BlsflowError
+from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -30,402 +11,46 @@ if TYPE_CHECKING:
     from uuid import UUID
 
     from blsflow.domain.conversation import (
-        CancelOutcome,
-        ConversationCommand,
-        RunAlert,
-        RunReport,
-        RunSettlement,
         StartOutcome,
     )
     from blsflow.domain.events import LogEvent, Notification
-    from blsflow.domain.execution import BatchCommand, CommandKind, JobReport, MachineTarget, SubmitOutcome
+    from blsflow.domain.execution import SubmitOutcome
     from blsflow.domain.freeze import Freeze
     from blsflow.domain.gates import Gates
     from blsflow.domain.history import HistoryQuery
     from blsflow.domain.inputs import Overriding, TickInputs
     from blsflow.domain.policy import Policy
-    from blsflow.domain.price_level import PriceLevel
     from blsflow.domain.prices import ProfitSnapshot
-    from blsflow.domain.recurrence_rules import Rule
     from blsflow.domain.scan import ScanPlan
     from blsflow.domain.settle import OpenAttempt, Settlement
     from blsflow.domain.verdict import Verdict
-
-
-class StoreError(BlsflowError):
-    """The database refused or did not answer; the transaction is rolled back."""
-
-    retryable: ClassVar[bool] = False
-
-
-class StoreUnavailable(StoreError):
-    """No connection, a fail-over or a time-out."""
-
-    retryable = True
-
-
-class StoreConflict(StoreError):
-    """A race was lost: serialization failure, deadlock or lock time-out."""
-
-    retryable = True
-
-
-class InvariantBroken(StoreError):
-    """A constraint said no; ``constraint`` names it."""
-
-    def __init__(self, message: str, *, constraint: str | None) -> None:
-        super().__init__(message)
-        self.constraint = constraint
-
-
-class EnqueueFailed(BlsflowError):
-    """A queue did not take all the messages."""
-
-
-class PublishFailed(BlsflowError):
-    """A notification did not go out."""
-
-
-# ---------------------------------------------------------------- services
-
-
-class ProfitFeed(Protocol):
-    """A source of profit snapshots (R2.1)."""
-
-    source: str
-
-    def fetch(self) -> ProfitSnapshot:
-        """Return the newest snapshot; raise `FeedUnavailable` when there is none to be had now."""
-
-
-class DeviceControl(Protocol):
-    """The device-control service: takes batches, reports on jobs (R5.2, R5.3)."""
-
-    def submit(self, command: BatchCommand) -> SubmitOutcome:
-        """Send once; never again whatever the answer."""
-
-    def read_back(self, *, caller: str, key: str, job_id: str | None) -> JobReport:
-        """Ask what became of a command, with the caller and key under which it was sent."""
-
-
-class Queue(Protocol):
-    """Where the next step's messages go; delivery is at least once, in any order."""
-
-    def send(self, messages: Sequence[Mapping[str, object]]) -> None:
-        """Enqueue all messages; `EnqueueFailed` means that any of them may not have been."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Queues:
-    """The queue of each next step."""
-
-    decide: Queue
-    execute: Queue
-
-
-class ExecutionService(Protocol):
-    """The execution service: runs prompts in conversations (R8.1)."""
-
-    def start(self, command: ConversationCommand) -> StartOutcome:
-        """Send once; never again whatever the answer."""
-
-    def read_back(
-        self, *, caller_tenant: str, caller_subject: str, key: str, run_id: str | None
-    ) -> RunReport:
-        """Ask what became of a run, in its user's name."""
-
-    def cancel(
-        self, *, caller_tenant: str, caller_subject: str, key: str, run_id: str | None
-    ) -> CancelOutcome:
-        """Ask a run to end; asking again does no harm."""
-
-
-class Publisher(Protocol):
-    """Where notifications go."""
-
-    def publish(self, *, notification_id: int, subject: str, body: Mapping[str, object]) -> None:
-        """Publish one; `PublishFailed` means that it may not have been."""
-
-
-# ---------------------------------------------------------------- rows
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class DueSchedule:
-    """A schedule whose cursor has come; locked until the transaction ends. ``rule`` is None when it cannot be read."""
-
-    schedule_id: int
-    tenant_id: str
-    kind: str
-    cursor: datetime
-    rule: Rule | None
-    broken: str | None
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class BegunTick:
-    """A policy's tick that has begun: its occurrence is locked and active in this transaction."""
-
-    occurrence_id: int
-    tick_id: int
-    policy: Policy
-    levels: Mapping[int, PriceLevel]
-    ticked_at: datetime
-    consecutive_failures: int
-    tariff_problems: frozenset[str]
-    lease_held: bool
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class NotBegun:
-    """Why a tick did not begin; ``closed`` tells whether this call closed the occurrence as skipped."""
-
-    reason: str
-    closed: bool
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class NewAttempt:
-    """A batch that decide prepared: one action, project and run configuration, for so many machines."""
-
-    attempt_id: UUID
-    key: str
-    action: str
-    project_id: int | None
-    run_config_id: int | None
-    machines: int
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class TickResult:
-    """What a tick concluded, written with its occurrence's end."""
-
-    inputs: Mapping[str, object]
-    failure: str | None
-    consecutive_failures: int
-    tariff_problems: frozenset[str]
-    machines: int
-    counts: Mapping[str, int]
-    gain_cny_per_day: float
-    valid_until: datetime
-    levels: Mapping[int, PriceLevel]
-    running: bool
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Dispatch:
-    """An attempt that this call moved to dispatching: it is ours to send, exactly once."""
-
-    attempt_id: UUID
-    tenant_id: str
-    policy_id: int | None
-    tick_id: int | None
-    occurrence_id: int | None
-    key: str
-    action: CommandKind
-    project_id: int | None
-    run_config_id: int | None
-    request_expires_at: datetime
-    targets: tuple[MachineTarget, ...]
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class WaitingOccurrence:
-    """A recorded occurrence that is to be enqueued."""
-
-    occurrence_id: int
-    kind: str
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class StartedRun:
-    """A conversation that this call began: its prompt is ours to send, exactly once."""
-
-    attempt_id: UUID
-    occurrence_id: int
-    command: ConversationCommand
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class OpenRun:
-    """A conversation that may have been sent and has not ended."""
-
-    attempt_id: UUID
-    tenant_id: str
-    caller_subject: str
-    key: str
-    run_id: str | None
-    cancelling: bool
-    dispatched_at: datetime
-    request_expires_at: datetime
-    checks: int
-    alerted: frozenset[RunAlert]
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class SettledRun:
-    """What a read-back settled for an open run, and when to look again."""
-
-    run: OpenRun
-    settlement: RunSettlement
-    next_check_at: datetime
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ScheduleVersion:
-    """A schedule as it was written; ``version`` is what a change must name."""
-
-    schedule_id: int
-    version: int
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Cancelled:
-    """Where an occurrence stands after a cancel; ``asked`` is False when it had ended or was cancelled before."""
-
-    state: str
-    asked: bool
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class OpenCancel:
-    """A run that a cancel is to reach."""
-
-    tenant_id: str
-    caller_subject: str
-    key: str
-    run_id: str | None
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class OccurrenceRow:
-    """An occurrence as history shows it."""
-
-    occurrence_id: int
-    schedule_id: int
-    tenant_id: str
-    kind: str
-    origin: str
-    planned_at: datetime
-    state: str
-    reason: str | None
-    missed_count: int | None
-    request_id: str | None
-    recorded_at: datetime
-    began_at: datetime | None
-    ended_at: datetime | None
-    output_ref: str | None
-    error: str | None
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class AttemptStanding:
-    """Where an attempt stands after it was looked at."""
-
-    attempt_id: UUID
-    policy_id: int | None
-    state: str
-    ended: bool
-    alert: bool
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class OpenAges:
-    """How many sent attempts are open, and the ages in seconds of the oldest of them and of the oldest live lock."""
-
-    open_attempts: int
-    oldest_open_sec: float
-    oldest_lock_sec: float
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class FailedShare:
-    """How many machines of a policy's actions ended within its window, and how many of them failed."""
-
-    policy: Policy
-    failed: int
-    finished: int
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class PendingNotification:
-    """An outbox row claimed for publishing."""
-
-    notification_id: int
-    notification: Notification
-    created_at: datetime
-    tries: int
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class SetEnabled:
-    """A policy that an operator enabled or disabled.
-
-    ``lifted`` is the cause of the freeze that ended with it, ``machines_forgiven`` how many machines may be moved again
-    although others kept changing them.
-    """
-
-    name: str
-    lifted: str | None
-    machines_forgiven: int
-    next_run_at: datetime | None
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ManualFreeze:
-    """A policy that an operator froze; ``opened`` is False when it was frozen already."""
-
-    name: str
-    tenant_id: str
-    opened: bool
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class TrialTick:
-    """A tick of which nothing is stored: it has neither an id nor an occurrence (both 0)."""
-
-    tick: BegunTick
-    enabled: bool
-    frozen_for: str | None
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class RequestedRun:
-    """The occurrence of a manual run; ``fingerprint`` is that of the body with which it was first asked for."""
-
-    occurrence_id: int
-    state: str
-    reason: str | None
-    fingerprint: str
-    is_new: bool
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ClosedAttempt:
-    """An attempt that an operator closed: how many machines were still open, and the job that may still act on them."""
-
-    action: str
-    job_id: str | None
-    machines: int
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class AttemptEnd:
-    """An attempt that nobody has to close: it has ended, or was never sent (``ended_at`` is None)."""
-
-    state: str
-    ended_at: datetime | None
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class LeaseChange:
-    """Who held a tenant's executor lease until now, and how many attempts are still under way."""
-
-    was: str | None
-    open_attempts: int
-
-
-# ---------------------------------------------------------------- the database
+    from blsflow.ports.rows import (
+        AttemptEnd,
+        AttemptStanding,
+        BegunTick,
+        Cancelled,
+        ClosedAttempt,
+        Dispatch,
+        DueSchedule,
+        FailedShare,
+        LeaseChange,
+        ManualFreeze,
+        NewAttempt,
+        NotBegun,
+        OccurrenceRow,
+        OpenAges,
+        OpenCancel,
+        OpenRun,
+        PendingNotification,
+        RequestedRun,
+        ScheduleVersion,
+        SetEnabled,
+        SettledRun,
+        StartedRun,
+        TickResult,
+        TrialTick,
+        WaitingOccurrence,
+    )
 
 
 class DecisionSink(Protocol):

@@ -1,0 +1,111 @@
+"""The outside world as the use cases see it.
+
+`Store` is the database: a transaction rolls back unless its block ends, and everything in it happens under one reading
+of the database's clock (`Transaction.now`). The other ports are services: none raises for a fault of the other side
+unless it says so.
+
+Errors::
+
+    BlsflowError
+    ├── StoreError            the database refused or did not answer
+    │   ├── StoreUnavailable  no connection, fail-over, time-out: the whole use case may be tried again later
+    │   ├── StoreConflict     lost a race (serialization, deadlock, lock time-out): likewise
+    │   └── InvariantBroken   a constraint said no: a fault of ours, never tried again
+    ├── EnqueueFailed         a queue did not take the messages: the rows are found and enqueued again
+    ├── PublishFailed         a notification did not go out: its row waits for the next try
+    └── FeedUnavailable       no price snapshot this time (`domain.prices`)
+"""
+
+from __future__ import annotations
+
+from blsflow.ports.errors import (
+    EnqueueFailed,
+    InvariantBroken,
+    PublishFailed,
+    StoreConflict,
+    StoreError,
+    StoreUnavailable,
+)
+from blsflow.ports.rows import (
+    AttemptEnd,
+    AttemptStanding,
+    BegunTick,
+    Cancelled,
+    ClosedAttempt,
+    Dispatch,
+    DueSchedule,
+    FailedShare,
+    LeaseChange,
+    ManualFreeze,
+    NewAttempt,
+    NotBegun,
+    OccurrenceRow,
+    OpenAges,
+    OpenCancel,
+    OpenRun,
+    PendingNotification,
+    RequestedRun,
+    ScheduleVersion,
+    SetEnabled,
+    SettledRun,
+    StartedRun,
+    TickResult,
+    TrialTick,
+    WaitingOccurrence,
+)
+from blsflow.ports.services import (
+    DeviceControl,
+    ExecutionService,
+    ProfitFeed,
+    Publisher,
+    Queue,
+    Queues,
+)
+from blsflow.ports.store import (
+    DecisionSink,
+    Store,
+    Transaction,
+)
+
+__all__ = [
+    "AttemptEnd",
+    "AttemptStanding",
+    "BegunTick",
+    "Cancelled",
+    "ClosedAttempt",
+    "DecisionSink",
+    "DeviceControl",
+    "Dispatch",
+    "DueSchedule",
+    "EnqueueFailed",
+    "ExecutionService",
+    "FailedShare",
+    "InvariantBroken",
+    "LeaseChange",
+    "ManualFreeze",
+    "NewAttempt",
+    "NotBegun",
+    "OccurrenceRow",
+    "OpenAges",
+    "OpenCancel",
+    "OpenRun",
+    "PendingNotification",
+    "ProfitFeed",
+    "PublishFailed",
+    "Publisher",
+    "Queue",
+    "Queues",
+    "RequestedRun",
+    "ScheduleVersion",
+    "SetEnabled",
+    "SettledRun",
+    "StartedRun",
+    "Store",
+    "StoreConflict",
+    "StoreError",
+    "StoreUnavailable",
+    "TickResult",
+    "Transaction",
+    "TrialTick",
+    "WaitingOccurrence",
+]
