@@ -149,7 +149,7 @@ def _tariff_of(row: Row, zone: str) -> Tariff:
 
 def _period_of(row: Row) -> TariffPeriod:
     seasons: tuple[Season, ...] = ()
-    if row["season_start"] is not None and row["season_end"] is not None:
+    if row["season_start"] is not None or row["season_end"] is not None:
         seasons = (Season(first=_month_day(row["season_start"]), last=_month_day(row["season_end"])),)
     return TariffPeriod(
         name=row["name"],
@@ -181,9 +181,9 @@ def _known(figure: float | str | None) -> float | None:
     return value if math.isfinite(value) else None
 
 
-def _month_day(text: str) -> tuple[int, int]:
+def _month_day(text: str | None) -> tuple[int, int]:
     try:
-        month, day = text.split("-")
+        month, day = (text or "").split("-")
         return int(month), int(day)
     except ValueError as error:
         raise InvalidDocument(
