@@ -199,6 +199,8 @@ CREATE TABLE public.smart_schedule_attempts (
     checks integer DEFAULT 0 NOT NULL,
     unresolved_alerted_at timestamp with time zone,
     ended_at timestamp with time zone,
+    caller_subject text,
+    unreachable_alerted_at timestamp with time zone,
     CONSTRAINT smart_schedule_attempts_action_check CHECK ((action = ANY (ARRAY['switch'::text, 'start'::text, 'stop'::text, 'power_off'::text, 'converse'::text]))),
     CONSTRAINT smart_schedule_attempts_ended CHECK (((state = ANY (ARRAY['succeeded'::text, 'failed'::text, 'cancelled'::text, 'interrupted'::text, 'skipped'::text])) = (ended_at IS NOT NULL))),
     CONSTRAINT smart_schedule_attempts_kind_check CHECK ((kind = ANY (ARRAY['device_batch'::text, 'conversation'::text]))),
@@ -420,6 +422,12 @@ CREATE TABLE public.smart_schedule_occurrences (
     enqueued_at timestamp with time zone,
     began_at timestamp with time zone,
     ended_at timestamp with time zone,
+    schedule_version bigint,
+    requested_by text,
+    cancel_requested_at timestamp with time zone,
+    cancel_requested_by text,
+    output_ref text,
+    error text,
     CONSTRAINT smart_schedule_occurrences_ended CHECK (((state = ANY (ARRAY['succeeded'::text, 'failed'::text, 'cancelled'::text, 'interrupted'::text, 'skipped'::text])) = (ended_at IS NOT NULL))),
     CONSTRAINT smart_schedule_occurrences_kind_check CHECK ((kind = ANY (ARRAY['policy_tick'::text, 'conversation'::text]))),
     CONSTRAINT smart_schedule_occurrences_missed_are_counted CHECK (((reason IS DISTINCT FROM 'missed'::text) OR (COALESCE(missed_count, 0) > 0))),
@@ -648,9 +656,11 @@ CREATE TABLE public.smart_schedule_schedules (
     broken text,
     created_at timestamp with time zone DEFAULT now() NOT NULL,
     updated_at timestamp with time zone DEFAULT now() NOT NULL,
+    name text DEFAULT ''::text NOT NULL,
     CONSTRAINT smart_schedule_schedules_interval_advances CHECK ((((rule ->> 'kind'::text) IS DISTINCT FROM 'interval'::text) OR COALESCE(((jsonb_typeof((rule -> 'every_sec'::text)) = 'number'::text) AND ((rule ->> 'every_sec'::text) ~ '^[1-9][0-9]*$'::text)), false))),
     CONSTRAINT smart_schedule_schedules_kind_check CHECK ((kind = ANY (ARRAY['policy_tick'::text, 'conversation'::text]))),
-    CONSTRAINT smart_schedule_schedules_policy_of_tick CHECK (((kind = 'policy_tick'::text) = (policy_id IS NOT NULL)))
+    CONSTRAINT smart_schedule_schedules_policy_of_tick CHECK (((kind = 'policy_tick'::text) = (policy_id IS NOT NULL))),
+    CONSTRAINT smart_schedule_schedules_work CHECK (((kind <> 'conversation'::text) OR ((jsonb_typeof((work -> 'target'::text)) = 'string'::text) AND (jsonb_typeof((work -> 'conversation_id'::text)) = 'string'::text) AND (jsonb_typeof((work -> 'prompt'::text)) = 'string'::text))))
 );
 
 ALTER TABLE public.smart_schedule_schedules ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
@@ -815,6 +825,8 @@ CREATE INDEX machines_by_tenant ON public.machines USING btree (tenant_id, id);
 
 CREATE INDEX smart_schedule_attempts_ended ON public.smart_schedule_attempts USING btree (policy_id, ended_at) WHERE (ended_at IS NOT NULL);
 
+CREATE UNIQUE INDEX smart_schedule_attempts_of_conversation ON public.smart_schedule_attempts USING btree (occurrence_id) WHERE (kind = 'conversation'::text);
+
 CREATE INDEX smart_schedule_attempts_of_occurrence ON public.smart_schedule_attempts USING btree (occurrence_id);
 
 CREATE INDEX smart_schedule_attempts_open ON public.smart_schedule_attempts USING btree (next_check_at, id) WHERE ((ended_at IS NULL) AND (state <> 'prepared'::text));
@@ -829,6 +841,8 @@ CREATE INDEX smart_schedule_benchmark_runs_waiting ON public.smart_schedule_benc
 
 CREATE UNIQUE INDEX smart_schedule_freezes_open ON public.smart_schedule_freezes USING btree (policy_id) WHERE (lifted_at IS NULL);
 
+CREATE INDEX smart_schedule_log_events_by_commit ON ONLY public.smart_schedule_log_events USING btree (xid, id);
+
 CREATE INDEX smart_schedule_log_events_by_policy ON ONLY public.smart_schedule_log_events USING btree (policy_id, id);
 
 CREATE INDEX smart_schedule_log_events_by_tenant ON ONLY public.smart_schedule_log_events USING btree (tenant_id, id);
@@ -836,6 +850,8 @@ CREATE INDEX smart_schedule_log_events_by_tenant ON ONLY public.smart_schedule_l
 CREATE INDEX smart_schedule_log_events_default_policy_id_id_idx ON public.smart_schedule_log_events_default USING btree (policy_id, id);
 
 CREATE INDEX smart_schedule_log_events_default_tenant_id_id_idx ON public.smart_schedule_log_events_default USING btree (tenant_id, id);
+
+CREATE INDEX smart_schedule_log_events_default_xid_id_idx ON public.smart_schedule_log_events_default USING btree (xid, id);
 
 CREATE INDEX smart_schedule_machine_decisions_of_machine ON ONLY public.smart_schedule_machine_decisions USING btree (machine_id, ticked_at DESC);
 
@@ -849,9 +865,13 @@ CREATE INDEX smart_schedule_machine_locks_of_owner ON public.smart_schedule_mach
 
 CREATE UNIQUE INDEX smart_schedule_occurrences_active ON public.smart_schedule_occurrences USING btree (schedule_id) WHERE (state = ANY (ARRAY['running'::text, 'reconciling'::text, 'cancelling'::text]));
 
+CREATE INDEX smart_schedule_occurrences_filtered ON public.smart_schedule_occurrences USING btree (tenant_id, kind, state, planned_at DESC, id DESC);
+
 CREATE INDEX smart_schedule_occurrences_history ON public.smart_schedule_occurrences USING btree (schedule_id, planned_at DESC, id DESC);
 
 CREATE UNIQUE INDEX smart_schedule_occurrences_manual ON public.smart_schedule_occurrences USING btree (schedule_id, request_id) WHERE (origin = 'manual'::text);
+
+CREATE INDEX smart_schedule_occurrences_of_tenant ON public.smart_schedule_occurrences USING btree (tenant_id, planned_at DESC, id DESC);
 
 CREATE UNIQUE INDEX smart_schedule_occurrences_planned ON public.smart_schedule_occurrences USING btree (schedule_id, planned_at) WHERE (origin = 'planned'::text);
 
@@ -884,6 +904,8 @@ ALTER INDEX public.smart_schedule_log_events_pkey ATTACH PARTITION public.smart_
 ALTER INDEX public.smart_schedule_log_events_by_policy ATTACH PARTITION public.smart_schedule_log_events_default_policy_id_id_idx;
 
 ALTER INDEX public.smart_schedule_log_events_by_tenant ATTACH PARTITION public.smart_schedule_log_events_default_tenant_id_id_idx;
+
+ALTER INDEX public.smart_schedule_log_events_by_commit ATTACH PARTITION public.smart_schedule_log_events_default_xid_id_idx;
 
 ALTER INDEX public.smart_schedule_machine_decisions_of_machine ATTACH PARTITION public.smart_schedule_machine_decisions_defau_machine_id_ticked_at_idx;
 

@@ -200,6 +200,7 @@ def dry_run_command(
         document = decide_report.as_json(report)
         document |= {
             "counts": dict(trial.counts),
+            "gain_cny_per_day": trial.gain_cny_per_day,
             "decided_machines": trial.machines,
             "obstacles": list(trial.obstacles),
         }
@@ -207,7 +208,8 @@ def dry_run_command(
     else:
         out = console()
         decide_report.show(report, out)
-        out.print(f"\n{trial.machines} machines: {counted(trial.counts)}", highlight=False)
+        gain = f"{trial.gain_cny_per_day:,.2f} CNY per day to gain"
+        out.print(f"\n{trial.machines} machines, {gain}: {counted(trial.counts)}", highlight=False)
         if trial.obstacles:
             out.print(f"Nothing would be moved now: {', '.join(trial.obstacles)}", highlight=False)
         out.print("Nothing was stored.")

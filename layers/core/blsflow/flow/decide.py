@@ -6,12 +6,9 @@ are prepared rows that the next scan enqueues.
 
 from __future__ import annotations
 
-import hashlib
-import uuid
-from collections import Counter
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from blsflow.domain import stored_inputs
 from blsflow.domain.decide import Rules
@@ -19,14 +16,15 @@ from blsflow.domain.events import Level, LogEvent, Notification
 from blsflow.domain.freeze import freeze_for, tick_failure
 from blsflow.domain.gates import Withheld, withheld
 from blsflow.domain.policy import ExecutionMode, Mode
-from blsflow.domain.reasons import Action
 from blsflow.domain.record import unpack
 from blsflow.domain.tariff import TariffProblem
 from blsflow.domain.valuation import overriding, value_market
 from blsflow.domain.verdict import MOVES
+from blsflow.flow.batches import Batches
 from blsflow.flow.freeze import freeze_policy
+from blsflow.flow.tally import Tally
 from blsflow.flow.tick import enqueue_attempts
-from blsflow.ports import NewAttempt, NotBegun, TickResult
+from blsflow.ports import NotBegun, TickResult
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -36,11 +34,7 @@ if TYPE_CHECKING:
     from blsflow.domain.gates import Gates
     from blsflow.domain.inputs import TickInputs
     from blsflow.domain.valuation import Valuation
-    from blsflow.domain.verdict import Verdict
     from blsflow.ports import BegunTick, DecisionSink, Queue, Store, Transaction
-
-_REQUESTS_PER_CLASS: Final = 10
-"""Benchmarks asked for per class, project and tick: enough to learn a model, few enough not to sample a whole fleet."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -67,78 +61,6 @@ class DecideReport:
     frozen_for: str | None = None
 
 
-class _Batches:
-    """Gathers deciding machines into batches of one action, project and run configuration (R5.2)."""
-
-    def __init__(self, tick_id: int, size: int) -> None:
-        self._tick_id = tick_id
-        self._size = size
-        self._open: dict[tuple[str, int | None, int | None], tuple[UUID, list[int]]] = {}
-        self._full: list[tuple[tuple[str, int | None, int | None], UUID, list[int]]] = []
-
-    def place(self, verdict: Verdict, machine_id: int) -> UUID:
-        kind = (str(verdict.action), verdict.to_project, verdict.run_config_id)
-        batch = self._open.get(kind)
-        if batch is None:
-            batch = self._open[kind] = (uuid.uuid4(), [])
-        attempt_id, machine_ids = batch
-        machine_ids.append(machine_id)
-        if len(machine_ids) >= self._size:
-            del self._open[kind]
-            self._full.append((kind, attempt_id, machine_ids))
-        return attempt_id
-
-    def attempts(self) -> list[NewAttempt]:
-        batches = [*self._full, *((kind, *batch) for kind, batch in self._open.items())]
-        return [
-            NewAttempt(
-                attempt_id=attempt_id,
-                key=_idempotency_key(self._tick_id, machine_ids),
-                action=action,
-                project_id=project_id,
-                run_config_id=run_config_id,
-                machines=len(machine_ids),
-            )
-            for (action, project_id, run_config_id), attempt_id, machine_ids in batches
-        ]
-
-
-class _Tally:
-    """Counts what a tick decided, and collects the benchmarks it asks for."""
-
-    def __init__(self) -> None:
-        self.machines = 0
-        self.moves = 0
-        self.gain_cny_per_day = 0.0
-        self._counts: Counter[tuple[str, str]] = Counter()
-        self._asked: Counter[tuple[int, int]] = Counter()
-        self.requests: list[tuple[int, int]] = []
-
-    def add(self, verdict: Verdict, action: str, reason: str) -> None:
-        self.machines += 1
-        self._counts[action, reason] += 1
-        if verdict.action in MOVES:
-            self.moves += 1
-            if action != Action.SKIP:
-                self.gain_cny_per_day += _gain(verdict)
-
-    def ask(self, machine_id: int, class_index: int, projects: tuple[int, ...]) -> None:
-        for project_id in projects:
-            if self._asked[class_index, project_id] < _REQUESTS_PER_CLASS:
-                self._asked[class_index, project_id] += 1
-                self.requests.append((machine_id, project_id))
-
-    def counts(self) -> dict[str, int]:
-        return {f"{action}/{reason}": count for (action, reason), count in sorted(self._counts.items())}
-
-    def withhold(self, reason: str) -> None:
-        """Count every move as skipped for this reason."""
-        moved = [key for key in self._counts if key[0] in MOVES]
-        for key in moved:
-            self._counts["skip", reason] += self._counts.pop(key)
-        self.gain_cny_per_day = 0.0
-
-
 def decide(
     store: Store, *, occurrence_id: int, execute_queue: Queue, settings: DecideSettings
 ) -> DecideReport:
@@ -163,9 +85,9 @@ def _decide_all(
         tx.adopt_foreign_changes(policy, inputs)
     why_withheld = withheld(policy, settings.gates, lease_held=begun.lease_held)
     batches = (
-        _Batches(begun.tick_id, settings.batch_size) if why_withheld is None and _executes(begun) else None
+        Batches(begun.tick_id, settings.batch_size) if why_withheld is None and _executes(begun) else None
     )
-    tally = _Tally()
+    tally = Tally()
     sink = None if dry_run else tx.decisions(begun)
     _decide_machines(tx, begun, inputs, valuation, tally, sink, batches, why_withheld)
     failure = tick_failure(policy, valuation.market)
@@ -221,9 +143,9 @@ def _decide_machines(  # noqa: PLR0913, PLR0917 - the hot loop's names, bound on
     begun: BegunTick,
     inputs: TickInputs,
     valuation: Valuation,
-    tally: _Tally,
+    tally: Tally,
     sink: DecisionSink | None,
-    batches: _Batches | None,
+    batches: Batches | None,
     why_withheld: Withheld | None,
 ) -> None:
     rules = Rules(begun.policy, valuation.market)
@@ -250,7 +172,7 @@ def _decide_machines(  # noqa: PLR0913, PLR0917 - the hot loop's names, bound on
     tx.read_machines(begun.policy, inputs, above, take)
 
 
-def _freeze(tx: Transaction, begun: BegunTick, freeze: Freeze, tally: _Tally) -> None:
+def _freeze(tx: Transaction, begun: BegunTick, freeze: Freeze, tally: Tally) -> None:
     """Freeze the policy, hold back all that this tick would have moved, and tell its people once."""
     policy = begun.policy
     tx.withhold_moves(begun, Withheld.POLICY_FROZEN)
@@ -260,25 +182,6 @@ def _freeze(tx: Transaction, begun: BegunTick, freeze: Freeze, tally: _Tally) ->
 
 def _executes(begun: BegunTick) -> bool:
     return begun.policy.execution_mode is ExecutionMode.EXECUTE
-
-
-def _gain(verdict: Verdict) -> float:
-    """Return what a move is worth in CNY per day against staying; a stop saves what the machine loses."""
-    if verdict.action in {Action.STOP, Action.POWER_OFF}:
-        return 0.0 if verdict.current_net is None else -verdict.current_net
-    if verdict.best_net is None:
-        return 0.0
-    return (
-        verdict.best_net - (verdict.current_net or 0.0)
-        if verdict.action is Action.SWITCH
-        else verdict.best_net
-    )
-
-
-def _idempotency_key(tick_id: int, machine_ids: list[int]) -> str:
-    """Derive the key from the decisions' own keys, (tick, machine): the same decisions always have the same one."""
-    digest = hashlib.sha256(f"{tick_id}:{','.join(map(str, sorted(machine_ids)))}".encode())
-    return f"tick-{tick_id}-{digest.hexdigest()[:32]}"
 
 
 def _tariff_problems(valuation: Valuation) -> frozenset[str]:
@@ -305,7 +208,7 @@ def _tariff_notifications(begun: BegunTick, problems: frozenset[str]) -> list[No
     return told
 
 
-def _tick_event(begun: BegunTick, tally: _Tally, failure: str | None, attempts: int) -> LogEvent:
+def _tick_event(begun: BegunTick, tally: Tally, failure: str | None, attempts: int) -> LogEvent:
     return LogEvent(
         tenant_id=begun.policy.tenant_id,
         policy_id=begun.policy.id,
@@ -323,7 +226,7 @@ def _tick_event(begun: BegunTick, tally: _Tally, failure: str | None, attempts: 
     )
 
 
-def _report(begun: BegunTick, tally: _Tally, attempts: int, freeze: Freeze | None) -> DecideReport:
+def _report(begun: BegunTick, tally: Tally, attempts: int, freeze: Freeze | None) -> DecideReport:
     return DecideReport(
         outcome="decided",
         policy_id=begun.policy.id,

@@ -5,7 +5,6 @@ It reads as the policy's next tick would, foreign changes included, and rolls al
 
 from __future__ import annotations
 
-from collections import Counter
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -18,6 +17,7 @@ from blsflow.domain.record import unpack_all
 from blsflow.domain.valuation import overriding, value_market
 from blsflow.domain.verdict import MOVES
 from blsflow.flow.control import UnknownPolicy
+from blsflow.flow.tally import Tally
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -40,6 +40,7 @@ class DryRun:
     valuation: Valuation
     machines: int
     counts: Mapping[str, int]
+    gain_cny_per_day: float
     failure: TickFailure | None
     freeze: Freeze | None
     obstacles: tuple[str, ...]
@@ -58,16 +59,13 @@ class _Sample:
         self._limit = limit
         self._movers: list[Machine] = []
         self._others: list[Machine] = []
-        self.counts: Counter[str] = Counter()
-        self.moves = 0
+        self.tally = Tally()
 
     def take(self, block: bytes) -> None:
         for machine in unpack_all(block):
             verdict = self._rules.decide(machine)
-            self.counts[f"{verdict.action}/{verdict.reason}"] += 1
-            moves = verdict.action in MOVES
-            self.moves += moves
-            kept = self._movers if moves else self._others
+            self.tally.add(verdict, verdict.action, verdict.reason)
+            kept = self._movers if verdict.action in MOVES else self._others
             if len(kept) < self._limit:
                 kept.append(machine)
 
@@ -106,20 +104,21 @@ def _decide(tx: Transaction, trial: TrialTick, gates: Gates, rate: float | None,
     above = overriding(policy, inputs.others, inputs.classes, now=begun.ticked_at)
     tx.read_machines(policy, inputs, above, sample.take)
     failure = tick_failure(policy, valuation.market)
-    machines = sample.counts.total()
+    tally = sample.tally
     return DryRun(
         policy=policy,
         valuation=valuation,
-        machines=machines,
-        counts=dict(sorted(sample.counts.items())),
+        machines=tally.machines,
+        counts=tally.counts(),
+        gain_cny_per_day=tally.gain_cny_per_day,
         failure=failure,
         freeze=freeze_for(
             policy,
             consecutive_failures=0 if failure is None else begun.consecutive_failures + 1,
             flagged=valuation.flagged,
             worst_jump=valuation.worst_jump,
-            moves=sample.moves,
-            machines=machines,
+            moves=tally.moves,
+            machines=tally.machines,
         ),
         obstacles=_obstacles(trial, gates),
         shown=sample.shown(),

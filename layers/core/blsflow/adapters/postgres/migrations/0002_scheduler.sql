@@ -429,6 +429,8 @@ create table smart_schedule_log_events (
     primary key (id, at)
 ) partition by range (at);
 create index smart_schedule_log_events_by_policy on smart_schedule_log_events (policy_id, id);
+-- who follows the log follows transactions: a younger one may take the lower id and commit last
+create index smart_schedule_log_events_by_commit on smart_schedule_log_events (xid, id);
 create index smart_schedule_log_events_by_tenant on smart_schedule_log_events (tenant_id, id);
 
 create table smart_schedule_outbox (

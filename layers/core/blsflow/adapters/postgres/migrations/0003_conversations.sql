@@ -5,8 +5,8 @@ alter table smart_schedule_schedules
     -- a conversation says to whom, where and what
     add constraint smart_schedule_schedules_work check (
         kind <> 'conversation'
-        or (jsonb_typeof(work -> 'target') = 'string' and jsonb_typeof(work -> 'conversation_id') = 'string'
-            and jsonb_typeof(work -> 'prompt') = 'string'));
+        or coalesce(jsonb_typeof(work -> 'target') = 'string' and jsonb_typeof(work -> 'conversation_id') = 'string'
+                    and jsonb_typeof(work -> 'prompt') = 'string', false));
 
 alter table smart_schedule_occurrences
     add column schedule_version    bigint,         -- what was to be run; another version at its beginning is config_changed
