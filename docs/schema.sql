@@ -660,7 +660,7 @@ CREATE TABLE public.smart_schedule_schedules (
     CONSTRAINT smart_schedule_schedules_interval_advances CHECK ((((rule ->> 'kind'::text) IS DISTINCT FROM 'interval'::text) OR COALESCE(((jsonb_typeof((rule -> 'every_sec'::text)) = 'number'::text) AND ((rule ->> 'every_sec'::text) ~ '^[1-9][0-9]*$'::text)), false))),
     CONSTRAINT smart_schedule_schedules_kind_check CHECK ((kind = ANY (ARRAY['policy_tick'::text, 'conversation'::text]))),
     CONSTRAINT smart_schedule_schedules_policy_of_tick CHECK (((kind = 'policy_tick'::text) = (policy_id IS NOT NULL))),
-    CONSTRAINT smart_schedule_schedules_work CHECK (((kind <> 'conversation'::text) OR ((jsonb_typeof((work -> 'target'::text)) = 'string'::text) AND (jsonb_typeof((work -> 'conversation_id'::text)) = 'string'::text) AND (jsonb_typeof((work -> 'prompt'::text)) = 'string'::text))))
+    CONSTRAINT smart_schedule_schedules_work CHECK (((kind <> 'conversation'::text) OR COALESCE(((jsonb_typeof((work -> 'target'::text)) = 'string'::text) AND (jsonb_typeof((work -> 'conversation_id'::text)) = 'string'::text) AND (jsonb_typeof((work -> 'prompt'::text)) = 'string'::text)), false)))
 );
 
 ALTER TABLE public.smart_schedule_schedules ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (

@@ -73,6 +73,15 @@ _RUN = (
     f" ended_at) values ('t', now(), now(), '{_UUID}9', "
 )
 _SCHEDULE = "insert into smart_schedule_schedules (tenant_id, created_by, kind, policy_id, rule) values ('t', 'test', "
+_CONVERSATION = (
+    "insert into smart_schedule_schedules (tenant_id, created_by, kind, rule, work)"
+    " values ('t', 'test', 'conversation', '{}', "
+)
+_TWICE_SENT = (
+    "insert into smart_schedule_attempts (id, tenant_id, kind, action, prepared_at, valid_until, state, occurrence_id,"
+    " idempotency_key) select id, 't', 'conversation', 'converse', now(), now(), 'prepared', 2, id::text"
+    f" from (values ('{_UUID}7'::uuid), ('{_UUID}8')) as twice (id)"
+)
 _POLICY = "update smart_schedule_policy_groups set "
 
 # constraint, what it says, and a statement that breaks it
@@ -127,6 +136,15 @@ BROKEN: list[tuple[str, str, str]] = [
      _SCHEDULE + "'policy_tick', null, '{}')"),
     ("smart_schedule_schedules_policy_of_tick", "R8.1: a conversation has none",
      _SCHEDULE + "'conversation', 2, '{}')"),
+    *(
+        ("smart_schedule_schedules_work", f"R8.1: a conversation of {work} does not say to whom, where and what",
+         _CONVERSATION + f"'{work}')")
+        for work in ("{}", "[]", '{"target": "a", "conversation_id": "b"}',
+                     '{"target": "a", "conversation_id": "b", "prompt": 5}',
+                     '{"target": null, "conversation_id": "b", "prompt": "c"}')
+    ),
+    ("smart_schedule_attempts_of_conversation", "R8.4: a conversation's occurrence is sent once",
+     _TWICE_SENT),
     ("smart_schedule_ticks_occurrence_id_key", "R8.3: an occurrence has one tick",
      _TICK + "(2, 't', 1, 1, now(), 'execute', 1, '{}', now())"),
     ("smart_schedule_attempts_idempotency_key_key", "R5.2: the same decisions are not sent under a second attempt",

@@ -34,6 +34,7 @@ from begun b
 returning idempotency_key, request_expires_at
 
 -- name: conversation_accepted
+-- The execution service took it: its run's id is kept, once, and what was told to end meanwhile goes on ending.
 with accepted as (
     update smart_schedule_attempts
     set reference = :run_id,
@@ -72,6 +73,7 @@ with ended as (
 select count(*) as written from ended
 
 -- name: conversation_unclear
+-- Nobody knows whether it was taken: from now on it is only read back, never sent again.
 with changed as (
     update smart_schedule_attempts
     set state = case when exists (select from smart_schedule_occurrences o
@@ -183,18 +185,22 @@ with asked as (
 select id, state from asked
 
 -- name: occurrence_of_schedule
+-- The occurrence if it belongs to that schedule, else nothing.
 select id, state, reason, kind from smart_schedule_occurrences
 where id = :occurrence_id::bigint and schedule_id = :schedule_id::bigint
 
 -- name: unsent_attempts_of
+-- What can still be ended unsent, under its row lock: nobody begins to send it meanwhile.
 select id from smart_schedule_attempts where occurrence_id = :occurrence_id::bigint and state = 'prepared'
 for update
 
 -- name: open_attempt_of
+-- The conversation that the execution service is to be told to end, under the caller and key of its sending.
 select id, tenant_id, idempotency_key, caller_subject, reference from smart_schedule_attempts
 where occurrence_id = :occurrence_id::bigint and kind = 'conversation' and ended_at is null and state = 'cancelling'
 
 -- name: create_schedule
+-- A new conversation with its cursor; its constraints refuse what could never run.
 insert into smart_schedule_schedules (tenant_id, created_by, kind, name, work, rule, time_zone, next_run_at, created_at, updated_at)
 values (:tenant_id, :created_by, 'conversation', :name, :work::jsonb, :rule::jsonb, :time_zone, :next_run_at::timestamptz,
         now(), now())
@@ -217,11 +223,13 @@ where id = :schedule_id::bigint and archived_at is null
 returning id, version
 
 -- name: archive_schedule
+-- It runs no more; its history stays. A second time changes nothing.
 update smart_schedule_schedules set archived_at = now(), paused = true, updated_at = now()
 where id = :schedule_id::bigint and archived_at is null
 returning id, version
 
 -- name: list_schedules
+-- Every schedule that is not archived, with how its newest occurrence stands.
 select s.id, s.tenant_id, s.created_by, s.kind, s.name, s.policy_id, s.work, s.rule, s.time_zone, s.paused, s.version,
        s.next_run_at, s.broken,
        (select o.state from smart_schedule_occurrences o where o.schedule_id = s.id
