@@ -38,6 +38,8 @@ TEXTS = {
     PREFIX + "SWITCH_API_TOKEN_SECRET_ARN": "switch_api_token_secret_arn",
     PREFIX + "PROFIT_API_KEY": "profit_api_key",
     PREFIX + "PROFIT_API_KEY_SECRET_ARN": "profit_api_key_secret_arn",
+    PREFIX + "EXECUTION_API_TOKEN": "execution_api_token",
+    PREFIX + "EXECUTION_API_TOKEN_SECRET_ARN": "execution_api_token_secret_arn",
     PREFIX + "DATABASE_URL": "database_url",
     PREFIX + "DATABASE_SECRET_ARN": "database_secret_arn",
     PREFIX + "DECIDE_QUEUE_URL": "decide_queue_url",
