@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import threading
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -14,10 +13,11 @@ from blsflow.domain.scan import plan_scan
 from blsflow.flow import control
 from blsflow.ports import EnqueueFailed, InvariantBroken, Queue, RequestedRun
 from tests.integration.counting import counting_store
+from tests.integration.racing import at_once
 from tests.integration.scene import Killed, Scene
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from blsflow.adapters.postgres.connection import DatabaseAddress
     from blsflow.flow.tick import TickReport
@@ -73,25 +73,6 @@ def _messages(queue: Queue) -> list[Any]:
     return found
 
 
-def _at_once(*works: Callable[[], object]) -> None:
-    barrier = threading.Barrier(len(works))
-    errors: list[BaseException] = []
-
-    def run(work: Callable[[], object]) -> None:
-        barrier.wait()
-        try:
-            work()
-        except BaseException as error:  # noqa: BLE001 - shown to the test
-            errors.append(error)
-
-    threads = [threading.Thread(target=run, args=(work,)) for work in works]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(60)
-    assert not errors
-
-
 # ---------------------------------------------------------------- exactly once
 
 
@@ -99,7 +80,7 @@ def test_two_scans_at_once_record_once(scene: Scene) -> None:
     """R8.3 (K17): due in two scans that race, each schedule has one occurrence and its cursor moved once."""
     _schedules(scene, 300)
     others = [scene.process() for _ in range(2)]
-    _at_once(*(lambda app=app: app.tick(budget_sec=60) for app in (scene.app, *others)))
+    at_once(*(lambda app=app: app.tick(budget_sec=60) for app in (scene.app, *others)))
     assert scene.rows(
         "select count(*), count(distinct schedule_id), count(*) filter (where state = 'recorded')"
         " from smart_schedule_occurrences"
