@@ -829,6 +829,8 @@ CREATE UNIQUE INDEX smart_schedule_attempts_of_conversation ON public.smart_sche
 
 CREATE INDEX smart_schedule_attempts_of_occurrence ON public.smart_schedule_attempts USING btree (occurrence_id);
 
+CREATE INDEX smart_schedule_attempts_oldest ON public.smart_schedule_attempts USING btree (ended_at) WHERE (ended_at IS NOT NULL);
+
 CREATE INDEX smart_schedule_attempts_open ON public.smart_schedule_attempts USING btree (next_check_at, id) WHERE ((ended_at IS NULL) AND (state <> 'prepared'::text));
 
 CREATE INDEX smart_schedule_attempts_waiting ON public.smart_schedule_attempts USING btree (prepared_at, id) WHERE (state = 'prepared'::text);

@@ -68,9 +68,9 @@ def reconcile(
     report = ReconcileReport()
     try:
         with store.transaction() as tx:
-            tx.maintain_partitions(settings.retention_days)
+            tx.maintain(settings.retention_days)
     except BlsflowError as error:
-        report.failures["maintain_partitions"] = error
+        report.failures["maintain"] = error
     with store.transaction() as tx:
         report.senders_lost = tx.overdue_dispatching(settings.sender_lost_after, PAGE)
     with ThreadPoolExecutor(max_workers=settings.concurrency, thread_name_prefix="read-back") as pool:

@@ -234,8 +234,8 @@ class Transaction(Protocol):
     def open_ages(self) -> OpenAges:
         """Return what is still open and how old the oldest of it is."""
 
-    def maintain_partitions(self, retention_days: int) -> None:
-        """Make the coming days' partitions, drop those past retention."""
+    def maintain(self, retention_days: int) -> None:
+        """Make the coming days' partitions; drop partitions, and pages of other rows, past retention."""
 
     # notify
     def claim_notifications(self, limit: int) -> Sequence[PendingNotification]:

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from blsflow.adapters.postgres.connection import Session
     from blsflow.domain.settle import Settlement
 
+_PRUNE_PAGE = 2_000
+
 
 class ReconcileQueries:
     """Reconcile's part of a transaction."""
@@ -114,9 +116,11 @@ class ReconcileQueries:
         """Return what is still open and how old the oldest of it is."""
         return OpenAges(**self._session.query("open_ages")[0])
 
-    def maintain_partitions(self, retention_days: int) -> None:
-        """Make the coming days' partitions, drop those past retention."""
+    def maintain(self, retention_days: int) -> None:
+        """Make the coming days' partitions; drop partitions, and pages of other rows, past retention."""
         self._session.query("maintain_partitions", keep_days=retention_days)
+        for statement in ("prune_history", "prune_attempts"):
+            self._session.query(statement, keep_days=retention_days, page_size=_PRUNE_PAGE)
 
 
 def _machine_of(row: Mapping[str, Any]) -> OpenMachine:

@@ -212,3 +212,33 @@ select (select count(*) from smart_schedule_attempts where ended_at is null and 
                  where ended_at is null and state <> 'prepared'), 0)::float8 as oldest_open_sec,
        coalesce((select extract(epoch from now() - min(taken_at)) from smart_schedule_machine_locks
                  where freed_at is null), 0)::float8 as oldest_lock_sec
+
+-- name: prune_history
+-- What is not partitioned is dropped past its retention a page at a time, oldest first: ticks, attempts that have ended,
+-- and how the feed was read. Occurrences stay: they are the history.
+with old_ticks as (
+    delete from smart_schedule_ticks
+    where id in (select id from smart_schedule_ticks order by id limit :page_size::integer)
+      and ticked_at < now() - make_interval(days => :keep_days::integer)
+    returning 1
+), old_attempts as (
+    select id from smart_schedule_attempts
+    where ended_at < now() - make_interval(days => :keep_days::integer) order by ended_at limit :page_size::integer
+), old_machines as (
+    delete from smart_schedule_attempt_machines m using old_attempts o where m.attempt_id = o.id returning 1
+), old_fetches as (
+    delete from smart_schedule_profit_fetches
+    where id in (select id from smart_schedule_profit_fetches order by id limit :page_size::integer)
+      and fetched_at < now() - make_interval(days => :keep_days::integer)
+    returning 1
+)
+select (select count(*) from old_ticks) as ticks, (select count(*) from old_machines) as attempt_machines,
+       (select count(*) from old_fetches) as fetches
+
+-- name: prune_attempts
+-- Ended attempts past retention none of whose machines is left.
+delete from smart_schedule_attempts a
+where a.id in (select id from smart_schedule_attempts
+               where ended_at < now() - make_interval(days => :keep_days::integer)
+               order by ended_at limit :page_size::integer)
+  and not exists (select from smart_schedule_attempt_machines m where m.attempt_id = a.id)
