@@ -6,7 +6,7 @@ import json
 import sys
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 
@@ -35,7 +35,9 @@ class UnreadableFile(BlsflowError):
 
 
 class RefusedDocument(BlsflowError):
-    """A document of the wrong shape; ``problems`` has a line for each thing that is wrong with it."""
+    """A document of the wrong shape; ``problems`` has a line for each thing that is wrong with it. ``code`` is stable."""
+
+    code: ClassVar[str] = InvalidDocument.code
 
     def __init__(self, problems: list[str]) -> None:
         super().__init__("\n".join(problems))
@@ -71,7 +73,7 @@ def located(path: str) -> Iterator[None]:
     try:
         yield
     except InvalidDocument as error:
-        raise InvalidDocument(field=f"{path}.{error.field}", value=error.value, cause=error.cause) from error
+        raise type(error)(field=f"{path}.{error.field}", value=error.value, cause=error.cause) from error
 
 
 def _problem(error: dict[str, Any], text: bytes) -> str:

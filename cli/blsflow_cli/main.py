@@ -6,7 +6,7 @@ import sys
 
 import typer
 
-from blsflow.domain.errors import BlsflowError
+from blsflow.domain.errors import BlsflowError, InvalidDocument
 from blsflow_cli import offline, online
 from blsflow_cli.documents import RefusedDocument
 from blsflow_cli.output import refuse
@@ -28,6 +28,8 @@ def run() -> None:
     try:
         app()
     except RefusedDocument as error:
-        refuse(error.problems, as_json=as_json)
+        refuse(error.problems, code=error.code, as_json=as_json)
+    except InvalidDocument as error:
+        refuse([str(error)], code=error.code, as_json=as_json)
     except BlsflowError as error:
         refuse([str(error)], as_json=as_json)

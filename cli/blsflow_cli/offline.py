@@ -19,7 +19,7 @@ from blsflow_cli.tariff_document import TariffsDocument, tariffs_of
 
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of tables.")]
 tariff_app = typer.Typer(help="Electricity tariffs.", no_args_is_help=True)
-schedule_app = typer.Typer(help="Rules of schedules.", no_args_is_help=True)
+schedule_app = typer.Typer(help="Schedules of conversations, and what a rule means.", no_args_is_help=True)
 
 
 def decide(

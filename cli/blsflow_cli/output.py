@@ -56,11 +56,11 @@ def shown(value: object) -> str:
             return str(value)
 
 
-def refuse(messages: Iterable[str], *, as_json: bool) -> NoReturn:
-    """Say what is wrong with the input, one line each, and end with `ExitCode.BAD_INPUT`."""
+def refuse(messages: Iterable[str], *, code: str | None = None, as_json: bool) -> NoReturn:
+    """Say what is wrong with the input, one line each, and end with `ExitCode.BAD_INPUT`; programs get its stable code."""
     found = list(messages)
     if as_json:
-        print_json({"errors": found})
+        print_json({"errors": found} | ({} if code is None else {"code": code}))
     else:
         for message in found:
             sys.stderr.write(f"blsflow: {message}\n")

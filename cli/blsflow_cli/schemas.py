@@ -6,6 +6,7 @@ from enum import StrEnum
 from typing import Any, Final
 
 from blsflow_cli.decide_document import DecideDocument
+from blsflow_cli.schedule_document import ScheduleDocument
 from blsflow_cli.schedule_preview import RuleDocument
 from blsflow_cli.tariff_document import TariffsDocument
 
@@ -16,10 +17,12 @@ class SchemaName(StrEnum):
     DECIDE = "decide"
     TARIFF = "tariff"
     RULE = "rule"
+    SCHEDULE = "schedule"
 
 
 SCHEMAS: Final[dict[SchemaName, Any]] = {
     SchemaName.DECIDE: DecideDocument,
     SchemaName.TARIFF: TariffsDocument,
     SchemaName.RULE: RuleDocument,
+    SchemaName.SCHEDULE: ScheduleDocument,
 }

@@ -10,7 +10,6 @@ import signal
 import threading
 import time
 from typing import TYPE_CHECKING, Final
-from uuid import UUID
 
 from blsflow.adapters.inline import InlineQueue
 from blsflow.flow.notify import notify
@@ -18,7 +17,7 @@ from blsflow.ports import StoreError, StoreUnavailable
 from blsflow_cli.deployment import deployment
 from blsflow_cli.offline import JsonOption  # noqa: TC001 - typer reads the annotations
 from blsflow_cli.serve_voice import PrintingPublisher, Round, Voice
-from blsflow_cli.work import DecidedTick, prepared_attempts
+from blsflow_cli.work import DecidedTick, unsent_messages
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -118,9 +117,8 @@ class Server:
 
     def _go_round(self, *, scan: bool) -> None:
         done = Round()
-        if not self._took_over:  # what an earlier process prepared and did not send
-            left = prepared_attempts(self._application)
-            self._execute_queue.send([{"attempt_id": str(attempt_id)} for attempt_id in left])
+        if not self._took_over:  # what an earlier process prepared or recorded, and did not send
+            self._execute_queue.send(unsent_messages(self._application))
             self._took_over = True
         if scan:
             done.scan = self._application.tick(budget_sec=_SCAN_BUDGET_SEC)
@@ -143,7 +141,7 @@ class Server:
         done.ticks.append(DecidedTick(occurrence_id=occurrence_id, report=report))
 
     def _execute(self, message: Mapping[str, object], done: Round) -> None:
-        done.sent.append(self._application.execute(UUID(str(message["attempt_id"]))))
+        done.sent.append(self._application.send(message))
 
     def _notify(self) -> NotifyReport:
         if self._application.settings.notification_topic_arn is not None:

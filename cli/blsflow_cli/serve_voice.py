@@ -15,6 +15,7 @@ from blsflow_cli.work import reconcile_document, scan_document
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from blsflow.flow.converse import ConverseReport
     from blsflow.flow.execute import ExecuteReport
     from blsflow.flow.reconcile import ReconcileReport
     from blsflow.flow.tick import TickReport
@@ -27,7 +28,7 @@ class Round:
 
     scan: TickReport | None = None
     ticks: list[DecidedTick] = field(default_factory=list)
-    sent: list[ExecuteReport] = field(default_factory=list)
+    sent: list[ExecuteReport | ConverseReport] = field(default_factory=list)
     followed: ReconcileReport | None = None
 
     @property
@@ -112,7 +113,9 @@ def _round_line(done: Round) -> str:
         parts.append(f"sent {len(done.sent)}: {counted(Counter(each.outcome for each in done.sent))}")
     if done.followed is not None:
         followed = done.followed
-        parts.append(f"settled {followed.machines_settled} machines, {followed.open_attempts} batches open")
+        parts.append(
+            f"settled {followed.machines_settled} machines, {followed.ended} ended, {followed.open_attempts} open"
+        )
         if followed.alerts:
             parts.append(f"{followed.alerts} cannot be confirmed, see `blsflow attempts`")
     frozen = [tick.report.policy_id for tick in done.ticks if tick.report.frozen_for is not None]

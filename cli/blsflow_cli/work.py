@@ -12,6 +12,8 @@ from uuid import UUID  # noqa: TC003 - typer reads the annotations
 import typer
 
 from blsflow.adapters.inline import InlineQueue
+from blsflow.domain.history import MOST_ROWS, HistoryQuery
+from blsflow.domain.occurrence import OccurrenceState, ScheduleKind
 from blsflow.flow import control
 from blsflow.flow.tick import PAGE
 from blsflow_cli.deployment import deployment
@@ -20,7 +22,7 @@ from blsflow_cli.options import By, Reason, counted, moment, plain_rows
 from blsflow_cli.output import ExitCode, console, print_json, table
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
     from blsflow.bootstrap import Application
     from blsflow.flow.decide import DecideReport
@@ -68,10 +70,20 @@ def decide_recorded(application: Application) -> list[DecidedTick]:
     return ticks
 
 
-def prepared_attempts(application: Application) -> Sequence[UUID]:
-    """Return what is prepared and still valid, whoever prepared it: sending it twice sends it once."""
+def unsent_messages(application: Application) -> list[Mapping[str, object]]:
+    """Return what is prepared or recorded and still valid, whoever did that: sending it twice sends it once.
+
+    A manual conversation that was not begun stays for its caller's retry.
+    """
+    waiting = HistoryQuery(kind=ScheduleKind.CONVERSATION, state=OccurrenceState.RECORDED, limit=MOST_ROWS)
     with application.store.transaction() as tx:
-        return tx.unqueued_attempts(timedelta(0), PAGE)
+        attempts = tx.unqueued_attempts(timedelta(0), PAGE)
+        recorded = tx.history(waiting)
+    conversations = [row.occurrence_id for row in recorded if row.origin == "planned"]
+    return [
+        *({"attempt_id": str(attempt_id)} for attempt_id in attempts),
+        *({"occurrence_id": occurrence_id} for occurrence_id in conversations),
+    ]
 
 
 def tick(*, as_json: JsonOption = False) -> None:
@@ -119,7 +131,7 @@ def execute(
     ] = 120,
     as_json: JsonOption = False,
 ) -> None:
-    """Send what is prepared, each batch at most once, and follow everything that is open to its confirmed end.
+    """Send prepared batches and due conversations, each at most once, and follow all that is open to its confirmed end.
 
     Exit code 1: something is still open when the time is over. It is followed by the next passes.
 
@@ -129,7 +141,7 @@ def execute(
     """
     with deployment() as application:
         ends = time.monotonic() + wait
-        sent = [application.execute(attempt_id) for attempt_id in prepared_attempts(application)]
+        sent = [application.send(message) for message in unsent_messages(application)]
         report = application.reconcile(budget_sec=_PASS_BUDGET_SEC)
         ended, settled, alerts = report.ended, report.machines_settled, report.alerts
         while report.open_attempts and time.monotonic() < ends:
@@ -144,7 +156,7 @@ def execute(
     if as_json:
         print_json(
             {
-                "sent": [asdict(each) | {"attempt_id": str(each.attempt_id)} for each in sent],
+                "sent": plain_rows(map(asdict, sent)),
                 "outcomes": outcomes,
                 "attempts_ended": ended,
                 "machines_settled": settled,
@@ -153,10 +165,8 @@ def execute(
             }
         )
     else:
-        typer.echo(f"{len(sent)} batches prepared: {counted(outcomes) or 'nothing to send'}")
-        typer.echo(
-            f"{ended} batches ended, {settled} machines settled, {report.open_attempts} batches still open"
-        )
+        typer.echo(f"{len(sent)} to send: {counted(outcomes) or 'nothing'}")
+        typer.echo(f"{ended} ended, {settled} machines settled, {report.open_attempts} still open")
     if report.open_attempts:
         raise typer.Exit(ExitCode.FINDING)
 
@@ -166,7 +176,7 @@ def attempts(
     limit: Annotated[int, typer.Option(min=1, help="How many, oldest first.")] = 100,
     as_json: JsonOption = False,
 ) -> None:
-    """List the batches under way, oldest first: what each waits for, and whether that took too long.
+    """List the batches and runs under way, oldest first: what each waits for, and whether that took too long.
 
     For example:
 
@@ -197,9 +207,9 @@ def release(
     by: By,
     as_json: JsonOption = False,
 ) -> None:
-    """Close a batch whose end nobody can confirm, on the record, and free its machines.
+    """Close a batch or run whose end nobody can confirm, on the record, and free its machines or its schedule.
 
-    The job may still act on them: first make sure that the device-control service has given it up.
+    The job may still act on them: first make sure that the service has given it up.
 
     For example:
 
@@ -217,6 +227,11 @@ def release(
                 "may_still_act": True,
             }
         )
+        return
+    if closed.action == "converse":
+        typer.echo(f"attempt {attempt} is closed, and its schedule is free")
+        run = f"run {closed.job_id}" if closed.job_id else "a run, if one was started,"
+        typer.echo(f"WARNING: {run} may still be at work in its conversation", err=True)
         return
     job = f"job {closed.job_id}" if closed.job_id else "the command, if it was taken,"
     typer.echo(f"attempt {attempt} ({closed.action}) is closed, {closed.machines} machines are free")
