@@ -109,7 +109,7 @@ def test_logs_lead_from_the_tick_to_the_job(product: Watched) -> None:
     """R11.2: one line per invocation, and by them each job of the service goes back to the tick that decided it."""
     decided = {tick["tick_id"] for line in product.lines("decide") for tick in line.get("ticks", ())}
     sent = [attempt for line in product.lines("execute") for attempt in line.get("attempts", ())]
-    jobs = {a["job_id"]: (a["attempt_id"], a["tick_id"]) for a in sent if a["job_id"] is not None}
+    jobs = {a["job_id"]: (a["attempt_id"], a["tick_id"]) for a in sent if "job_id" in a}
     stored = product.rows(
         "select reference, id::text, tick_id from smart_schedule_attempts where reference is not null"
     )
