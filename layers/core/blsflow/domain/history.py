@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from blsflow.domain.errors import InvalidExecutionRequest
 
 MOST_ROWS = 500
+_LARGEST_ID = 2**63 - 1
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -31,9 +32,9 @@ def decode_cursor(text: str) -> HistoryCursor:
     try:
         planned_at, occurrence_id = json.loads(base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)))
         instant = datetime.fromisoformat(planned_at)
-    except (ValueError, TypeError, binascii.Error) as error:
+    except (ValueError, TypeError, RecursionError, binascii.Error) as error:
         raise InvalidExecutionRequest(field="cursor", value=text, cause="not a cursor of ours") from error
-    if instant.utcoffset() is None or not isinstance(occurrence_id, int) or isinstance(occurrence_id, bool):
+    if instant.utcoffset() is None or type(occurrence_id) is not int or not 0 <= occurrence_id <= _LARGEST_ID:
         raise InvalidExecutionRequest(field="cursor", value=text, cause="not a cursor of ours")
     return HistoryCursor(planned_at=instant, occurrence_id=occurrence_id)
 

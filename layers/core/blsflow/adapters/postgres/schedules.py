@@ -1,14 +1,15 @@
-"""Schedules and their occurrences as people see them: creating, changing, pausing, running, cancelling, history."""
+"""Schedules and their occurrences as people see them: creating, changing, pausing, running, cancelling."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from blsflow.adapters.postgres.connection import as_json
+from blsflow.adapters.postgres.history import HistoryQueries
 from blsflow.domain.errors import InvalidDocument
 from blsflow.domain.recurrence import next_run
 from blsflow.domain.recurrence_document import parse_rule
-from blsflow.ports import Cancelled, OccurrenceRow, OpenCancel, RequestedRun, ScheduleVersion
+from blsflow.ports import Cancelled, OpenCancel, RequestedRun, ScheduleVersion
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -17,15 +18,9 @@ if TYPE_CHECKING:
     from uuid import UUID
 
     from blsflow.adapters.postgres.connection import Session
-    from blsflow.domain.history import HistoryQuery
-
-_COLUMNS = (
-    "o.id, o.schedule_id, o.tenant_id, o.kind, o.origin, o.planned_at, o.state, o.reason, o.missed_count, o.request_id,"
-    " o.recorded_at, o.began_at, o.ended_at, o.output_ref, o.error"
-)
 
 
-class ScheduleQueries:
+class ScheduleQueries(HistoryQueries):
     """The part of a transaction that handles schedules and occurrences for people."""
 
     _session: Session
@@ -100,6 +95,7 @@ class ScheduleQueries:
 
     def cancel_occurrence(self, schedule_id: int, occurrence_id: int, *, by: str) -> Cancelled | None:
         """Ask an occurrence of this schedule to end; None if the schedule has no such occurrence."""
+        self._session.query("lock_attempts_of", occurrence_id=occurrence_id)
         rows = self._session.query(
             "cancel_occurrence", schedule_id=schedule_id, occurrence_id=occurrence_id, by=by
         )
@@ -124,31 +120,6 @@ class ScheduleQueries:
             key=row["idempotency_key"],
             run_id=row["reference"],
         )
-
-    def history(self, query: HistoryQuery) -> Sequence[OccurrenceRow]:
-        """Return a page of occurrences, newest planned time first; only the filters asked for are in the statement."""
-        filters: dict[str, str] = {
-            "tenant_id": "o.tenant_id = :tenant_id",
-            "schedule_id": "o.schedule_id = :schedule_id::bigint",
-            "kind": "o.kind = :kind",
-            "state": "o.state = :state",
-            "since": "o.planned_at >= :since::timestamptz",
-            "until": "o.planned_at < :until::timestamptz",
-        }
-        params: dict[str, object] = {
-            name: value for name in filters if (value := getattr(query, name)) is not None
-        }
-        where = [filters[name] for name in params]
-        if query.after is not None:
-            where.append("(o.planned_at, o.id) < (:after_at::timestamptz, :after_id::bigint)")
-            params |= {"after_at": query.after.planned_at, "after_id": query.after.occurrence_id}
-        sql = (
-            f"select {_COLUMNS} from smart_schedule_occurrences o"  # noqa: S608 - fragments of our own
-            f" where {' and '.join(where) or 'true'}"
-            " order by o.planned_at desc, o.id desc limit :page_size::integer"
-        )
-        rows = self._session.query_text(sql, page_size=query.limit, **params)
-        return [OccurrenceRow(**{"occurrence_id": row.pop("id"), **row}) for row in rows]
 
     def _written(self, work: Mapping[str, str], rule: Mapping[str, Any]) -> dict[str, object]:
         stored = {name: value for name, value in rule.items() if name != "time_zone"}
