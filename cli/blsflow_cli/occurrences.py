@@ -18,6 +18,8 @@ from blsflow_cli.schedule_preview import instant
 from blsflow_cli.schedules import ScheduleArgument, TenantOption  # noqa: TC001 - typer reads the annotations
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from blsflow.flow.converse import ConverseReport
     from blsflow.ports import OccurrenceRow
 
@@ -70,7 +72,7 @@ def occurrences(  # noqa: PLR0913 - each is a filter
         print_json({"occurrences": plain_rows(map(asdict, rows)), "next_cursor": following})
         return
     columns = [
-        "occurrence", "schedule", "work", "planned", "origin", "state", "reason", "began", "ended", "took (s)",
+        "occurrence", "schedule", "work", "planned", "origin", "state", "reason", "late (s)", "took (s)",
         "output or error",
     ]  # fmt: skip
     out = console()
@@ -170,10 +172,11 @@ def register(app: typer.Typer) -> None:
 
 def _row(row: OccurrenceRow) -> tuple[object, ...]:
     reason = row.reason if row.missed_count is None else f"{row.reason} ({row.missed_count})"
-    took = None
-    if row.began_at is not None and row.ended_at is not None:
-        took = (row.ended_at - row.began_at).total_seconds()
     return (
         row.occurrence_id, row.schedule_id, row.kind, moment(row.planned_at), row.origin, row.state, reason,
-        moment(row.began_at), moment(row.ended_at), took, row.output_ref or row.error,
+        _seconds(row.planned_at, row.began_at), _seconds(row.began_at, row.ended_at), row.output_ref or row.error,
     )  # fmt: skip
+
+
+def _seconds(start: datetime | None, end: datetime | None) -> float | None:
+    return None if start is None or end is None else (end - start).total_seconds()
