@@ -1,8 +1,9 @@
 """`make demo`: the whole product on this machine, from an empty folder to confirmed jobs.
 
-The deployed template's own schedule fires the ticks; this program only starts everything, watches the database, and
-prints what it sees. It stays until it is interrupted, or with ``--once`` ends by itself: with 0 if ticks were decided, jobs
-were created and confirmed and locks were taken and freed, with 1 and what is missing otherwise.
+The deployed template's own schedule fires the ticks and the scheduled conversations; this program only starts
+everything, runs one conversation by hand and cancels it, watches the database, and prints what it sees. It stays until
+it is interrupted, or with ``--once`` ends by itself: with 0 if ticks were decided, jobs were created and confirmed, locks
+were taken and freed, and conversations were held, skipped and cancelled; with 1 and what is missing otherwise.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 from rich.console import Console
 from rich.table import Table
 
+from local.conversations import BY_STATE, Conversations
 from local.product import LocalProduct
 
 if TYPE_CHECKING:
@@ -37,10 +39,10 @@ select (select count(*) from smart_schedule_ticks) as ticks,
        (select count(distinct policy_id) from smart_schedule_ticks) as policies_ticked,
        (select count(*) from smart_schedule_policy_groups where enabled) as policies,
        (select coalesce(sum(gain_cny_per_day), 0) from smart_schedule_ticks) as gain,
-       (select count(*) from smart_schedule_attempts where reference is not null) as jobs,
-       (select count(*) from smart_schedule_attempts where state = 'succeeded') as confirmed,
-       (select count(*) from smart_schedule_attempts where state = 'failed') as failed,
-       (select count(*) from smart_schedule_attempts where ended_at is null) as open,
+       (select count(*) from smart_schedule_attempts where kind = 'device_batch' and reference is not null) as jobs,
+       (select count(*) from smart_schedule_attempts where kind = 'device_batch' and state = 'succeeded') as confirmed,
+       (select count(*) from smart_schedule_attempts where kind = 'device_batch' and state = 'failed') as failed,
+       (select count(*) from smart_schedule_attempts where kind = 'device_batch' and ended_at is null) as open,
        (select count(*) from smart_schedule_attempt_machines) as locks_taken,
        (select count(*) from smart_schedule_attempt_machines where state <> 'pending') as locks_freed,
        (select count(*) from smart_schedule_attempt_machines where state = 'succeeded') as machines_confirmed,
@@ -97,11 +99,12 @@ def main(arguments: list[str] | None = None) -> int:
                 f"{fleet.machines} machines of {len(fleet.tenants)} tenants under {len(fleet.policy_ids)} policies; "
                 "waiting for the schedule to fire (up to a minute)"
             )
-            with contextlib.closing(product.session()) as session:
-                work = _watch(session, progress)
+            with contextlib.closing(product.session()) as session, Conversations(product) as conversations:
+                progress(conversations.begin())
+                work, missing = _watch(session, conversations, progress)
                 _report(console, session, work)
-                if work.missing():
-                    console.print(f"[red]missing after {_DEADLINE_SEC} s:[/red] {'; '.join(work.missing())}")
+                if missing:
+                    console.print(f"[red]missing after {_DEADLINE_SEC} s:[/red] {'; '.join(missing)}")
                     return 1
                 if not options.once:
                     _stay(console, session, product)
@@ -112,12 +115,17 @@ def main(arguments: list[str] | None = None) -> int:
     return 0
 
 
-def _watch(session: Session, progress: Any) -> Work:  # noqa: ANN401 - a callable that takes one line
-    """Look until everything that the demonstration promises has happened, telling of each first time."""
+def _watch(
+    session: Session,
+    conversations: Conversations,
+    progress: Any,  # noqa: ANN401 - a callable that takes one line
+) -> tuple[Work, list[str]]:
+    """Look until everything that the demonstration promises has happened, telling of each first time; say what has not."""
     ends = time.monotonic() + _DEADLINE_SEC
     told: set[str] = set()
     while True:
-        work = _work(session)
+        work, seen = _work(session), conversations.look(session)
+        missing = work.missing() + seen.missing()
         firsts = {
             f"first tick decided (policies: {work.policies_ticked} of {work.policies})": work.policies_ticked
             > 0,
@@ -125,14 +133,18 @@ def _watch(session: Session, progress: Any) -> Work:  # noqa: ANN401 - a callabl
             f"device control accepted jobs ({work.jobs})": work.jobs > 0,
             f"first jobs confirmed by what the machines do ({work.machines_confirmed} machines)": work.confirmed
             > 0,
+            "first planned conversation has a run id": seen.started > 0,
+            "a planned run was skipped because the one before was unfinished; cancelling that one": seen.overlaps
+            > 0,
+            "the cancelled run's end is confirmed": seen.cancelled > 0,
         }
         for line, happened in firsts.items():
             kind = line.split("(", maxsplit=1)[0]
             if happened and kind not in told:
                 told.add(kind)
                 progress(line)
-        if (not work.missing() and work.open == 0) or time.monotonic() > ends:
-            return work
+        if (not missing and work.open == 0) or time.monotonic() > ends:
+            return work, missing
         time.sleep(_LOOK_EVERY_SEC)
 
 
@@ -168,15 +180,23 @@ def _report(console: Console, session: Session, work: Work) -> None:
     ):
         came_of_it.add_row(name, value)
     console.print(came_of_it)
+    occurrences = Table(title="Occurrences by state", title_justify="left", header_style="bold")
+    for column in ("work", "origin", "state", "reason"):
+        occurrences.add_column(column)
+    occurrences.add_column("occurrences", justify="right")
+    for *said, count in session.run(BY_STATE):
+        occurrences.add_row(*said, str(count))
+    console.print(occurrences)
 
 
 def _stay(console: Console, session: Session, product: LocalProduct) -> None:
     """Say where to look further, then tell of every new tick until interrupted."""
-    console.print("\nIt goes on ticking. In another terminal, in this folder:\n", highlight=False)
+    console.print("\nIt goes on. In another terminal, in this folder:\n", highlight=False)
     for name, value in product.environment.items():
         console.print(f"  export {name}='{value}'", highlight=False, soft_wrap=True)
     console.print(
         "  .venv/bin/blsflow status\n"
+        "  .venv/bin/blsflow occurrences --kind conversation\n"
         "  .venv/bin/blsflow logs --follow\n"
         "  .venv/bin/blsflow doctor\n"
         f"  curl {product.device_control_url}/sim/faults      # faults to switch on: see docs/development.md\n\n"

@@ -24,9 +24,11 @@ if TYPE_CHECKING:
 
     from local.fleet.seed import Seeded
 
-TOKEN: Final = "simulated-device-control"  # noqa: S105 - the simulator's own
+TOKEN: Final = "simulated-device-control"  # noqa: S105 - the simulators' own
 USDT_TO_CNY_RATE: Final = "7.2"
 _START_TIMEOUT_SEC: Final = 30
+_RUN_SEC: Final = 20
+"""How long a simulated conversation's run takes, unless somebody says otherwise (`/sim/faults`)."""
 
 
 class LocalProduct:
@@ -35,7 +37,8 @@ class LocalProduct:
     Attributes:
         stack: the deployed template.
         seeded: what the sample fleet holds.
-        device_control_url, profit_url: where the simulators answer; `/sim/faults` and `/sim/ledger` steer and show them.
+        device_control_url, profit_url, execution_url: where the simulators answer; `/sim/faults` and `/sim/ledger`
+            steer and show them.
     """
 
     stack: LocalStack
@@ -54,20 +57,21 @@ class LocalProduct:
         self._ramp_sec = ramp_sec
         self._progress = progress
         self._cleanup = contextlib.ExitStack()
-        device_port, profit_port = _free_ports()
-        self.device_control_url = f"http://127.0.0.1:{device_port}"
-        self.profit_url = f"http://127.0.0.1:{profit_port}"
-        self._ports = (device_port, profit_port)
+        self._ports = _free_ports(3)
+        self.device_control_url, self.profit_url, self.execution_url = (
+            f"http://127.0.0.1:{port}" for port in self._ports
+        )
         self.stack = LocalStack(
             {
                 "ExecuteEnabled": "true",
                 "SwitchApiBaseUrl": self.device_control_url,
+                "ExecutionServiceBaseUrl": self.execution_url,
                 "ProfitFeed": "contract",
                 "ProfitApiBaseUrl": self.profit_url,
                 "UsdtToCnyRate": USDT_TO_CNY_RATE,
                 **(parameters or {}),
             },
-            secrets={"SwitchApiTokenSecretArn": TOKEN},
+            secrets={"SwitchApiTokenSecretArn": TOKEN, "ExecutionServiceTokenSecretArn": TOKEN},
             progress=progress,
         )
 
@@ -104,6 +108,8 @@ class LocalProduct:
             "BLSFLOW_SCHEDULER_EXECUTE_ENABLED": "true",
             "BLSFLOW_SCHEDULER_SWITCH_API_BASE_URL": self.device_control_url,
             "BLSFLOW_SCHEDULER_SWITCH_API_TOKEN": TOKEN,
+            "BLSFLOW_SCHEDULER_EXECUTION_API_BASE_URL": self.execution_url,
+            "BLSFLOW_SCHEDULER_EXECUTION_API_TOKEN": TOKEN,
             "BLSFLOW_SCHEDULER_PROFIT_API_BASE_URL": self.profit_url,
             "USDT_TO_CNY_RATE": USDT_TO_CNY_RATE,
         }
@@ -132,9 +138,11 @@ class LocalProduct:
                     "--database", self.database_url.removesuffix("?tls=off"),
                     "--token", TOKEN,
                     "--ramp-sec", str(self._ramp_sec),
+                    "--run-sec", str(_RUN_SEC),
                     "--telemetry-interval-sec", "2",
                     "--device-control-port", str(self._ports[0]),
                     "--profit-port", str(self._ports[1]),
+                    "--execution-port", str(self._ports[2]),
                 ],
                 stdout=subprocess.PIPE,
                 stderr=errors,
@@ -162,9 +170,10 @@ def _first_line(process: subprocess.Popen[str], errors: Any) -> dict[str, Any]: 
     raise RuntimeError(f"the simulators did not start:\n{errors.read()[-2000:]}")
 
 
-def _free_ports() -> tuple[int, int]:
-    """Return two ports that nobody listens on now."""
-    with socket.socket() as one, socket.socket() as other:
-        one.bind(("127.0.0.1", 0))
-        other.bind(("127.0.0.1", 0))
-        return int(one.getsockname()[1]), int(other.getsockname()[1])
+def _free_ports(count: int) -> list[int]:
+    """Return ports that nobody listens on now."""
+    with contextlib.ExitStack() as held:
+        sockets = [held.enter_context(socket.socket()) for _ in range(count)]
+        for each in sockets:
+            each.bind(("127.0.0.1", 0))
+        return [int(each.getsockname()[1]) for each in sockets]
