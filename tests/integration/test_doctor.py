@@ -28,6 +28,11 @@ insert into smart_schedule_occurrences
 values ('north-mining', (select min(id) from smart_schedule_schedules), 'policy_tick', 'planned', {planned}, '{state}',
         {at}, {at}, {ended})
 """
+CONVERSATION = """
+insert into smart_schedule_schedules (tenant_id, created_by, kind, work, rule, time_zone, broken)
+values ('north-mining', 'user-17', 'conversation', '{{"target": "a", "conversation_id": "c", "prompt": "p"}}',
+        '{{"kind": "daily", "time_of_day": "08:00"}}', 'UTC', {broken})
+"""
 TICK = """
 insert into smart_schedule_ticks
     (tenant_id, policy_id, occurrence_id, ticked_at, execution_mode, policy_version, inputs, machines, valid_until)
@@ -91,6 +96,12 @@ BREAKS: dict[str, tuple[str, ...]] = {
         OCCURRENCE.format(planned=LONG_AGO, state="recorded", at=LONG_AGO, ended="null"),
     ),
     "unfinished_ticks": (OCCURRENCE.format(planned=LONG_AGO, state="running", at=LONG_AGO, ended="null"),),
+    "conversations_without_end": (
+        CONVERSATION.format(broken="null"),
+        OCCURRENCE.replace("'policy_tick'", "'conversation'")
+        .replace("min(id)", "max(id)")
+        .format(planned="now()", state="running", at="now()", ended="null"),
+    ),
     "decisions_of_no_tick": (DECISION.format(at="now()", tick=987, machine=MACHINE, action="keep"),),
     "ticks_without_their_decisions": (ENDED_TICK, TICK.format(machines=1)),
     "moves_without_attempt": (
@@ -125,6 +136,7 @@ BREAKS: dict[str, tuple[str, ...]] = {
     ),
     "benchmark_runs_stuck": (SAMPLED,),
     "policies_that_cannot_tick": (UNREADABLE,),
+    "conversations_that_cannot_run": (CONVERSATION.format(broken="'no rule'"),),
     "policies_without_lease": (
         "update smart_schedule_executor_leases set holder = 'legacy' where tenant_id = 'lakeside'",
     ),

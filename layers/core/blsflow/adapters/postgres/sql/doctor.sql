@@ -25,6 +25,18 @@ where o.kind = 'policy_tick' and o.state = 'running' and o.began_at < now() - :p
                   where a.occurrence_id = o.id and a.state in ('prepared', 'dispatching'))
 order by o.id limit :page_size::integer
 
+-- name: doctor_conversations_without_end
+-- A conversation is at work exactly while its attempt is open.
+select o.id as occurrence_id, o.schedule_id, o.state, null::uuid as attempt_id, o.began_at
+from smart_schedule_occurrences o
+where o.kind = 'conversation' and o.state in ('running', 'reconciling', 'cancelling')
+  and not exists (select from smart_schedule_attempts a where a.occurrence_id = o.id and a.ended_at is null)
+union all
+select o.id, o.schedule_id, o.state, a.id, o.began_at
+from smart_schedule_attempts a join smart_schedule_occurrences o on o.id = a.occurrence_id
+where a.kind = 'conversation' and a.ended_at is null and o.state not in ('running', 'reconciling', 'cancelling')
+order by 1 limit :page_size::integer
+
 -- name: doctor_decisions_of_no_tick
 -- Every decision belongs to a tick.
 select d.tick_id, d.ticked_at, count(*) as decisions
@@ -100,7 +112,8 @@ where state = 'dispatching' and dispatched_at < now() - :patience::interval orde
 -- Nobody could confirm these for longer than the alert time; look into them, and close them with a reason if need be.
 select id as attempt_id, policy_id, action, reference as job_id, reason as waiting_for, dispatched_at
 from smart_schedule_attempts
-where ended_at is null and unresolved_alerted_at is not null order by dispatched_at limit :page_size::integer
+where ended_at is null and (unresolved_alerted_at is not null or unreachable_alerted_at is not null)
+order by dispatched_at limit :page_size::integer
 
 -- name: doctor_benchmark_runs_stuck
 -- A benchmark run that began ends, and puts its machine back.
@@ -117,6 +130,12 @@ left join smart_schedule_schedules s on s.policy_id = p.id and s.archived_at is 
 where p.enabled and p.archived_at is null
   and (s.id is null or s.broken is not null or s.next_run_at is null or s.paused)
 order by p.id limit :page_size::integer
+
+-- name: doctor_conversations_that_cannot_run
+-- A conversation's schedule has a rule that can be read.
+select id as schedule_id, tenant_id, name, broken
+from smart_schedule_schedules
+where kind = 'conversation' and archived_at is null and broken is not null order by id limit :page_size::integer
 
 -- name: doctor_policies_without_lease
 -- A policy that is to execute has the executor lease of its tenant.
