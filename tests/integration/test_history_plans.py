@@ -90,10 +90,11 @@ def _scans(plan: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 def _read(plan: Mapping[str, Any]) -> float:
     """How many rows of the ledger were read, also those that a filter threw away."""
-    return sum(
+    total: float = sum(
         (node["Actual Rows"] + node.get("Rows Removed by Filter", 0)) * node["Actual Loops"]
         for node in _scans(plan)
     )
+    return total
 
 
 _ONE_TENANT: list[dict[str, Any]] = [

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from typing import TYPE_CHECKING, Any, Final
 
 from blsflow.domain.errors import BlsflowError, InvalidExecutionRequest
@@ -29,6 +30,9 @@ if TYPE_CHECKING:
     )
 
 _LONGEST: Final = {"target": 200, "conversation_id": 200, "prompt": 100_000}
+_LONGEST_NAME: Final = 200
+_LONGEST_REQUEST_ID: Final = 200
+_UNSTORABLE: Final = re.compile("[\x00\ud800-\udfff]")
 
 
 class UnknownSchedule(BlsflowError):
@@ -95,6 +99,7 @@ def create_schedule(  # noqa: PLR0913 - the whole of what a schedule says
     """Store a conversation's schedule; `InvalidExecutionRequest` names what cannot be meant, and nothing is recorded."""
     parse_rule(rule)
     checked = _checked_work(work)
+    _require_text("name", name, least=0, most=_LONGEST_NAME)
     with store.transaction() as tx:
         return tx.create_schedule(
             tenant_id=tenant_id, created_by=created_by, name=name, work=checked, rule=rule
@@ -114,8 +119,9 @@ def change_schedule(  # noqa: PLR0913 - the whole of what a schedule says
     """Change a schedule that is still at ``version``; what was recorded before and not begun is then not run."""
     parse_rule(rule)
     checked = _checked_work(work)
+    _require_text("name", name, least=0, most=_LONGEST_NAME)
     with store.transaction() as tx:
-        _schedule(tx, schedule_id, tenant_id)
+        _conversation(tx, schedule_id, tenant_id, otherwise="a policy's tick is changed with its policy")
         changed = tx.change_schedule(schedule_id, version=version, name=name, work=checked, rule=rule)
     if changed is None:
         raise VersionConflict(schedule_id, version)
@@ -146,14 +152,11 @@ def run_schedule(  # noqa: PLR0913 - what to run, for whom, and who asks
     tenant_id: str | None = None,
 ) -> RequestedRun:
     """Run a conversation now; the same request id gives the same occurrence, and begins it if nobody did yet (R8.8)."""
-    if not 1 <= len(request_id) <= 200:  # noqa: PLR2004 - as many as a header carries
-        raise InvalidExecutionRequest(field="requestId", value=request_id, cause="use 1 to 200 characters")
+    _require_text("requestId", request_id, least=1, most=_LONGEST_REQUEST_ID)
     with store.transaction() as tx:
-        row = _schedule(tx, schedule_id, tenant_id)
-        if row["kind"] != "conversation":
-            raise InvalidExecutionRequest(
-                field="schedule", value=schedule_id, cause="a policy's tick is run with `blsflow run POLICY`"
-            )
+        _conversation(
+            tx, schedule_id, tenant_id, otherwise="a policy's tick is run with `blsflow run POLICY`"
+        )
         body = json.dumps({"schedule_id": schedule_id, "kind": "conversation"}, sort_keys=True)
         fingerprint = hashlib.sha256(body.encode()).hexdigest()
         requested = tx.request_schedule_run(
@@ -161,10 +164,10 @@ def run_schedule(  # noqa: PLR0913 - what to run, for whom, and who asks
         )
     if requested.fingerprint != fingerprint:
         raise RequestConflict(request_id, requested.occurrence_id)
-    if requested.state == "recorded" and converse(requested.occurrence_id).outcome in {
-        "target_unavailable",
-        "execution_target_unavailable",
-    }:
+    reason = requested.reason
+    if requested.state == "recorded":
+        reason = converse(requested.occurrence_id).outcome
+    if reason in {"target_unavailable", "execution_target_unavailable"}:
         raise ExecutionTargetUnavailable(requested.occurrence_id)
     return requested
 
@@ -215,6 +218,11 @@ def _schedule(
     return row
 
 
+def _conversation(tx: Transaction, schedule_id: int, tenant_id: str | None, *, otherwise: str) -> None:
+    if _schedule(tx, schedule_id, tenant_id)["kind"] != "conversation":
+        raise InvalidExecutionRequest(field="schedule", value=schedule_id, cause=otherwise)
+
+
 def _checked_work(work: Mapping[str, object]) -> dict[str, str]:
     unknown = sorted(set(work) - set(_LONGEST))
     if unknown:
@@ -223,10 +231,17 @@ def _checked_work(work: Mapping[str, object]) -> dict[str, str]:
         )
     checked: dict[str, str] = {}
     for name, longest in _LONGEST.items():
-        value = work.get(name)
-        if not isinstance(value, str) or not value.strip() or len(value) > longest:
-            raise InvalidExecutionRequest(
-                field=f"work.{name}", value=value, cause=f"a text of 1 to {longest} characters is needed"
-            )
+        value = _require_text(f"work.{name}", work.get(name), least=1, most=longest)
+        if not value.strip():
+            raise InvalidExecutionRequest(field=f"work.{name}", value=value, cause="says nothing")
         checked[name] = value
     return checked
+
+
+def _require_text(field: str, value: object, *, least: int, most: int) -> str:
+    """Return a text that can be stored: PostgreSQL has neither NUL nor half a surrogate pair."""
+    if not isinstance(value, str) or not least <= len(value) <= most or _UNSTORABLE.search(value):
+        raise InvalidExecutionRequest(
+            field=field, value=value, cause=f"a text of {least} to {most} characters is needed, without NUL"
+        )
+    return value

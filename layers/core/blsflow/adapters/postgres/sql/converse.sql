@@ -94,6 +94,7 @@ select count(*) as written from changed
 
 -- name: claim_open_runs
 -- A page of conversations due for a look, in turns over the tenants; the lease keeps two followers from asking twice.
+-- A cancel that came while the start was on its way is taken up here, whoever of the two wrote last.
 with turns as (
     select id, row_number() over (partition by tenant_id order by next_check_at, id) as turn
     from smart_schedule_attempts
@@ -105,8 +106,10 @@ with turns as (
     where a.ended_at is null and a.next_check_at <= now()
     for update of a skip locked
 )
-update smart_schedule_attempts a set next_check_at = now() + :lease::interval, checks = checks + 1
-from page where a.id = page.id
+update smart_schedule_attempts a
+set next_check_at = now() + :lease::interval, checks = checks + 1,
+    state = case when o.state = 'cancelling' then 'cancelling' else a.state end
+from page, smart_schedule_occurrences o where a.id = page.id and o.id = a.occurrence_id
 returning a.id, a.tenant_id, a.occurrence_id, a.idempotency_key, a.caller_subject, a.state, a.reference, a.dispatched_at,
           a.request_expires_at, a.checks, a.unresolved_alerted_at is not null as unresolved_alerted,
           a.unreachable_alerted_at is not null as unreachable_alerted
@@ -189,6 +192,11 @@ select id, state from asked
 select id, state, reason, kind from smart_schedule_occurrences
 where id = :occurrence_id::bigint and schedule_id = :schedule_id::bigint
 
+-- name: lock_attempts_of
+-- Attempts before their occurrence: who follows or sends them locks in this order too.
+select id from smart_schedule_attempts where occurrence_id = :occurrence_id::bigint and ended_at is null
+order by id for update
+
 -- name: unsent_attempts_of
 -- What can still be ended unsent, under its row lock: nobody begins to send it meanwhile.
 select id from smart_schedule_attempts where occurrence_id = :occurrence_id::bigint and state = 'prepared'
@@ -217,7 +225,8 @@ returning id, version
 -- name: pause_schedule
 -- A pause moves no anchor: the cursor continues from now in the rule's own rhythm.
 update smart_schedule_schedules
-set paused = :paused::boolean, next_run_at = case when :paused::boolean then next_run_at else :next_run_at::timestamptz end,
+set paused = :paused::boolean,
+    next_run_at = case when paused and not :paused::boolean then :next_run_at::timestamptz else next_run_at end,
     updated_at = now()
 where id = :schedule_id::bigint and archived_at is null
 returning id, version
@@ -244,14 +253,20 @@ with asked as (
     insert into smart_schedule_occurrences
         (tenant_id, schedule_id, kind, origin, planned_at, request_id, request_fingerprint, state, recorded_at, requested_by,
          schedule_version)
-    select s.tenant_id, s.id, s.kind, 'manual', now(), :request_id, :fingerprint, 'recorded', now(), :by, s.version
+    select s.tenant_id, s.id, s.kind, 'manual', now(), :request_id::text, :fingerprint, 'recorded', now(), :by::text, s.version
     from smart_schedule_schedules s where s.id = :schedule_id::bigint
     on conflict (schedule_id, request_id) where origin = 'manual' do nothing
-    returning id, state, reason, request_fingerprint, true as is_new
+    returning id, tenant_id, schedule_id, state, reason, request_fingerprint
+), logged as (
+    insert into smart_schedule_log_events (at, tenant_id, code, params)
+    select now(), tenant_id, 'run_requested',
+           jsonb_build_object('by', :by::text, 'request_id', :request_id::text, 'schedule_id', schedule_id,
+                              'occurrence_id', id)
+    from asked
 )
-select * from asked
+select id, state, reason, request_fingerprint, true as is_new from asked
 union all
 select o.id, o.state, o.reason, o.request_fingerprint, false
 from smart_schedule_occurrences o
-where o.schedule_id = :schedule_id::bigint and o.request_id = :request_id and o.origin = 'manual'
+where o.schedule_id = :schedule_id::bigint and o.request_id = :request_id::text and o.origin = 'manual'
   and not exists (select from asked)
