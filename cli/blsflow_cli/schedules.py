@@ -97,7 +97,7 @@ def change(
     """
     document = read_schedule(file)
     with deployment() as application:
-        row = _conversation(application, schedule, tenant=document.tenant)
+        row = _listed(application, schedule, tenant=document.tenant)
         if row["created_by"] != document.created_by:
             raise InvalidExecutionRequest(
                 field="created_by",
@@ -150,7 +150,13 @@ def archive(schedule: ScheduleArgument, *, as_json: JsonOption = False) -> None:
         blsflow schedule archive 7
     """
     with deployment() as application:
-        _conversation(application, schedule)
+        row = _listed(application, schedule)
+        if row["kind"] == ScheduleKind.POLICY_TICK:
+            raise InvalidExecutionRequest(
+                field="schedule",
+                value=schedule,
+                cause=f"it is the tick of policy {row['policy_id']}, and stays with it",
+            )
         flow.archive_schedule(application.store, schedule)
     if as_json:
         print_json({"schedule_id": schedule, "archived": True})
@@ -186,18 +192,6 @@ def _listed(application: Application, schedule: int, *, tenant: str | None = Non
     if found is None:
         raise flow.UnknownSchedule(schedule)
     return found
-
-
-def _conversation(application: Application, schedule: int, *, tenant: str | None = None) -> Mapping[str, Any]:
-    """The schedule's row, if it is one that people write; a policy's belongs to its policy."""
-    row = _listed(application, schedule, tenant=tenant)
-    if row["kind"] != ScheduleKind.CONVERSATION:
-        raise InvalidExecutionRequest(
-            field="schedule",
-            value=schedule,
-            cause=f"it is the tick of policy {row['policy_id']}, and follows it",
-        )
-    return row
 
 
 def _work(row: Mapping[str, Any]) -> str:

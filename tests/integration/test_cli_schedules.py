@@ -288,3 +288,28 @@ def test_serve_holds_conversations(blsflow: Console, file: Path) -> None:
     assert sent[0]["outcome"] == "accepted"
     assert sent[0]["run_id"]
     assert blsflow.json("occurrences", "--state", "succeeded")["occurrences"]
+
+
+def test_a_policys_schedule_is_not_changed_or_archived_here(blsflow: Console, file: Path) -> None:
+    """R8.1: a tick belongs to its policy; only a conversation's schedule is written, archived or run as one."""
+    look(
+        blsflow.address,
+        "with policy as (insert into smart_schedule_policy_groups (tenant_id, name, mode, time_zone, created_by)"
+        " values ('north-mining', 'guard', 'profit_guard', 'UTC', 'user-17') returning id)"
+        " insert into smart_schedule_schedules"
+        " (tenant_id, created_by, kind, policy_id, work, rule, time_zone)"
+        """ select 'north-mining', 'user-17', 'policy_tick', id, '{}', '{"kind": "interval", "every_sec": 60}', 'UTC'"""
+        " from policy",
+    )
+    (row,) = blsflow.json("schedules")
+    for words in (
+        ("change", row["id"], written(file), "--version", row["version"]),
+        ("archive", row["id"]),
+        ("run", row["id"], "--request-id", "r1"),
+    ):
+        refused = blsflow.json("schedule", *words, code=2)
+        assert (refused["code"], refused["errors"][0].startswith("schedule: ")) == (
+            "invalid_execution_request",
+            True,
+        )
+    assert blsflow.json("schedules") == [row]
