@@ -6,7 +6,6 @@ A container builds one `Application` and keeps it; nothing connects before it is
 from __future__ import annotations
 
 import os
-import time
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import cache, cached_property
@@ -16,6 +15,7 @@ from uuid import UUID
 from blsflow.adapters.postgres.connection import Session, parse_address
 from blsflow.adapters.postgres.store import PostgresStore
 from blsflow.domain.gates import Gates
+from blsflow.flow.budget import Budget
 from blsflow.flow.decide import DecideReport, DecideSettings, decide
 from blsflow.flow.execute import ExecuteReport, execute
 from blsflow.flow.tick import TickReport, TickSettings, tick
@@ -23,7 +23,7 @@ from blsflow.ports import Queues
 from blsflow.settings import HOLDER, InvalidSetting, Settings, read_settings
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
     from blsflow.flow.converse import ConverseReport
     from blsflow.flow.notify import NotifyReport
@@ -154,7 +154,7 @@ class Application:
                 feed_min_interval=timedelta(seconds=settings.profit_min_interval_sec),
                 not_begun_after=timedelta(seconds=max(120, 2 * settings.tick_interval_sec)),
             ),
-            time_left=_budget(budget_sec),
+            time_left=Budget(budget_sec).is_left,
         )
 
     def decide(self, occurrence_id: int) -> DecideReport:
@@ -219,14 +219,14 @@ class Application:
                 concurrency=settings.reconcile_concurrency,
                 retention_days=settings.retention_days,
             ),
-            time_left=_budget(budget_sec),
+            budget=Budget(budget_sec),
         )
 
     def notify(self, *, budget_sec: float) -> NotifyReport:
         """Publish what the outbox holds within a budget."""
         from blsflow.flow.notify import notify  # noqa: PLC0415 - only notify publishes
 
-        return notify(self.store, publisher=self.publisher, time_left=_budget(budget_sec))
+        return notify(self.store, publisher=self.publisher, time_left=Budget(budget_sec).is_left)
 
     def migrate(self) -> list[str]:
         """Bring the schema up to date; return what was applied."""
@@ -263,9 +263,3 @@ def _sqs(name: str, url: str | None) -> Queue:
     from blsflow.adapters.aws import SqsQueue  # noqa: PLC0415 - AWS only where the settings ask for it
 
     return SqsQueue(url)
-
-
-def _budget(seconds: float) -> Callable[[], bool]:
-    """Return a predicate that is true until the budget is spent, by the monotonic clock."""
-    ends = time.monotonic() + seconds
-    return lambda: time.monotonic() < ends

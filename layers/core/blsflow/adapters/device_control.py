@@ -10,6 +10,20 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
+from blsflow.adapters.answers import (
+    AMBIGUOUS_CLIENT_ERRORS,
+    BUSY,
+    CLIENT_ERROR,
+    SUCCESS,
+    OutsideContractError,
+    described,
+    document_of,
+    identifier,
+    problem_code,
+    problem_detail,
+    rows,
+    words,
+)
 from blsflow.adapters.http import HttpFailure, JsonHttp
 from blsflow.domain.execution import (
     Accepted,
@@ -27,20 +41,9 @@ from blsflow.domain.execution import (
 )
 
 if TYPE_CHECKING:
-    from blsflow.adapters.http import HttpAnswer
     from blsflow.domain.execution import BatchCommand, JobReport, SubmitOutcome
 
 _MAX_JOB_ID_CHARS = 200
-_MAX_REASON_CHARS = 500
-# Client errors that do not say that nothing happened: a proxy gave up waiting, or the key is in use.
-_AMBIGUOUS_CLIENT_ERRORS = frozenset({HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.CONFLICT})
-_BUSY = frozenset({HTTPStatus.LOCKED, HTTPStatus.TOO_MANY_REQUESTS})
-_SUCCESS = range(200, 300)
-_CLIENT_ERROR = range(400, 500)
-
-
-class _OutsideContractError(Exception):
-    """An answer that the contract does not know; the message says what is wrong with it."""
 
 
 class HttpDeviceControl:
@@ -71,14 +74,14 @@ class HttpDeviceControl:
         }
         try:
             answer = self._http.request("POST", "/v1/batches", body=body, headers=headers)
-            if answer.status in _BUSY:
-                return Busy(reason=_code(answer))
-            if answer.status in _CLIENT_ERROR and answer.status not in _AMBIGUOUS_CLIENT_ERRORS:
-                return Rejected(reason=_code(answer), detail=_detail(answer))
-            if answer.status not in _SUCCESS:
-                return Ambiguous(cause=f"http {answer.status}: {_code(answer)}")
-            return _accepted(_object(answer), {target.machine_id for target in command.targets})
-        except (HttpFailure, _OutsideContractError) as fault:
+            if answer.status in BUSY:
+                return Busy(reason=problem_code(answer))
+            if answer.status in CLIENT_ERROR and answer.status not in AMBIGUOUS_CLIENT_ERRORS:
+                return Rejected(reason=problem_code(answer), detail=problem_detail(answer))
+            if answer.status not in SUCCESS:
+                return Ambiguous(cause=described(answer))
+            return _accepted(document_of(answer), {target.machine_id for target in command.targets})
+        except (HttpFailure, OutsideContractError) as fault:
             return Ambiguous(cause=str(fault))
 
     def read_back(self, *, caller: str, key: str, job_id: str | None) -> JobReport:
@@ -93,49 +96,32 @@ class HttpDeviceControl:
             answer = self._http.request("GET", path, headers={"X-Caller": caller})
             if answer.status in {HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN}:
                 return JobForbidden()
-            if answer.status == HTTPStatus.NOT_FOUND and _code(answer) == "job_not_found":
+            if answer.status == HTTPStatus.NOT_FOUND and problem_code(answer) == "job_not_found":
                 return JobNotFound()
             if answer.status != HTTPStatus.OK:
-                return JobUnreadable(cause=f"http {answer.status}: {_code(answer)}")
-            found = _job(_object(answer))
-        except (HttpFailure, _OutsideContractError) as fault:
+                return JobUnreadable(cause=described(answer))
+            found = _job(document_of(answer))
+        except (HttpFailure, OutsideContractError) as fault:
             return JobUnreadable(cause=str(fault))
         if job_id is not None and found.job_id != job_id:
             return JobUnreadable(cause="the answer is about another job")
         return found
 
 
-def _object(answer: HttpAnswer) -> dict[str, Any]:
-    if not isinstance(answer.body, dict):
-        raise _OutsideContractError("the answer is not a JSON object")
-    return answer.body
-
-
-def _code(answer: HttpAnswer) -> str:
-    """Return the stable code of an RFC 9457 problem, or one made from the status."""
-    code = answer.body.get("code") if isinstance(answer.body, dict) else None
-    return code[:_MAX_REASON_CHARS] if isinstance(code, str) and code else f"http_{answer.status}"
-
-
-def _detail(answer: HttpAnswer) -> str:
-    detail = answer.body.get("detail") if isinstance(answer.body, dict) else None
-    return detail[:_MAX_REASON_CHARS] if isinstance(detail, str) else ""
-
-
 def _accepted(document: dict[str, Any], asked: set[int]) -> Accepted:
     refused = tuple(
         Refusal(machine_id=_machine_id(row), reason=_reason(row) or "unspecified")
-        for row in _rows(document, "refused")
+        for row in rows(document, "refused")
     )
     if not {refusal.machine_id for refusal in refused} <= asked:
-        raise _OutsideContractError("the answer refuses a machine that was not asked for")
-    return Accepted(job_id=_job_id(document), refused=refused)
+        raise OutsideContractError("the answer refuses a machine that was not asked for")
+    return Accepted(job_id=identifier(document, "job_id", max_chars=_MAX_JOB_ID_CHARS), refused=refused)
 
 
 def _job(document: dict[str, Any]) -> JobFound:
     try:
         return JobFound(
-            job_id=_job_id(document),
+            job_id=identifier(document, "job_id", max_chars=_MAX_JOB_ID_CHARS),
             state=JobState(str(document.get("state"))),
             machines=tuple(
                 MachineResult(
@@ -143,34 +129,20 @@ def _job(document: dict[str, Any]) -> JobFound:
                     state=MachineResultState(str(row.get("state"))),
                     reason=_reason(row),
                 )
-                for row in _rows(document, "machines")
+                for row in rows(document, "machines")
             ),
         )
     except ValueError as fault:
-        raise _OutsideContractError(f"the answer has an unknown state: {fault}") from fault
-
-
-def _job_id(document: dict[str, Any]) -> str:
-    job_id = document.get("job_id")
-    if not isinstance(job_id, str) or not 0 < len(job_id) <= _MAX_JOB_ID_CHARS:
-        raise _OutsideContractError("the answer names no job")
-    return job_id
-
-
-def _rows(document: dict[str, Any], name: str) -> list[dict[str, Any]]:
-    rows = document.get(name)
-    if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
-        raise _OutsideContractError(f"the answer has no list {name!r}")
-    return rows
+        raise OutsideContractError(f"the answer has an unknown state: {fault}") from fault
 
 
 def _machine_id(row: dict[str, Any]) -> int:
     machine_id = row.get("machine_id")
     if type(machine_id) is not int:
-        raise _OutsideContractError("the answer has a row without a machine id")
+        raise OutsideContractError("the answer has a row without a machine id")
     return machine_id
 
 
 def _reason(row: dict[str, Any]) -> str | None:
     reason = row.get("reason")
-    return reason[:_MAX_REASON_CHARS] if isinstance(reason, str) and reason else None
+    return words(reason) or None if isinstance(reason, str) else None
