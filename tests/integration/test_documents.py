@@ -194,3 +194,16 @@ def test_a_reading_that_is_no_number_is_no_price(
     raw = inputs(tx).projects[0].raw
     assert raw is not None
     assert (raw.revenue == raw.revenue) is known
+
+
+def test_a_policy_that_became_malformed_does_not_stop_settling(tx: PostgresTransaction) -> None:
+    """R5.7: what was sent for a policy whose zone is none any more is settled with all others, and theirs are judged."""
+    tx._session.run(
+        "insert into smart_schedule_attempts (id, tenant_id, kind, idempotency_key, policy_id, action, state, prepared_at,"
+        " valid_until, dispatched_at, ended_at) select gen_random_uuid(), 't', 'device_batch', 'k' || p, p, 'stop',"
+        " 'failed', now(), now(), now(), now() from generate_series(1, 2) p;"
+        "insert into smart_schedule_attempt_machines (attempt_id, machine_id, fencing_token, state, ended_at)"
+        " select id, policy_id, 1, 'failed', now() from smart_schedule_attempts;"
+        "update smart_schedule_policy_groups set time_zone = 'Mars/Base' where id = 1"
+    )
+    assert [(share.policy.id, share.failed) for share in tx.failed_shares([BAD, GOOD])] == [(GOOD, 1)]

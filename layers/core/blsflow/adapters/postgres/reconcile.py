@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from blsflow.adapters.postgres.documents import policy_of
 from blsflow.domain.confirmation import Observed
+from blsflow.domain.errors import InvalidDocument
 from blsflow.domain.execution import CommandKind
 from blsflow.domain.settle import OpenAttempt, OpenMachine
 from blsflow.ports import AttemptStanding, FailedShare, OpenAges
@@ -103,14 +105,16 @@ class ReconcileQueries:
         ]
 
     def failed_shares(self, policy_ids: Sequence[int]) -> Sequence[FailedShare]:
-        """Return how the machines of each policy's actions fared lately; frozen policies are left out."""
-        rows = self._session.query("failed_shares", policy_ids=list(policy_ids))
-        return [
-            FailedShare(
-                policy=policy_of(row["policy"], (), ()), failed=row["failed"], finished=row["finished"]
-            )
-            for row in rows
-        ]
+        """Return how the machines of each policy's actions fared lately; frozen policies are left out.
+
+        So is one that can no longer be meant: it ticks no more, and what it sent must still be settled.
+        """
+        found = []
+        for row in self._session.query("failed_shares", policy_ids=list(policy_ids)):
+            with suppress(InvalidDocument):
+                policy = policy_of(row["policy"], (), ())
+                found.append(FailedShare(policy=policy, failed=row["failed"], finished=row["finished"]))
+        return found
 
     def open_ages(self) -> OpenAges:
         """Return what is still open and how old the oldest of it is."""
