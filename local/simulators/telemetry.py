@@ -80,25 +80,29 @@ def read_machines(connection: pg8000.native.Connection) -> list[SimulatedMachine
 
 
 def write_telemetry(connection: pg8000.native.Connection, world: World) -> int:
-    """Write one report and one power reading of every machine that is heard; return how many.
+    """Write one report of every machine that is heard and one power reading of each; return how many readings.
 
-    Three statements whatever the fleet's size. Power readings are kept for an hour.
+    A machine without power reports nothing: only its meter shows it. Three statements whatever the fleet's size.
+    Power readings are kept for an hour.
     """
     readings = world.readings()
+    heard = [reading for reading in readings if reading.hashrate_hs is not None]
     at = world.now()
-    machine_ids = [reading.machine_id for reading in readings]
     connection.run("begin")
     connection.run(
         _WRITE_RUNTIME,
         at=at,
-        machine_ids=machine_ids,
-        statuses=[reading.status for reading in readings],
-        project_ids=[reading.project_id or 0 for reading in readings],
-        hashrates=[reading.hashrate_hs for reading in readings],
-        since=[reading.project_since for reading in readings],
+        machine_ids=[reading.machine_id for reading in heard],
+        statuses=[reading.status for reading in heard],
+        project_ids=[reading.project_id or 0 for reading in heard],
+        hashrates=[reading.hashrate_hs for reading in heard],
+        since=[reading.project_since for reading in heard],
     )
     connection.run(
-        _WRITE_POWERS, at=at, machine_ids=machine_ids, powers=[reading.power_w for reading in readings]
+        _WRITE_POWERS,
+        at=at,
+        machine_ids=[reading.machine_id for reading in readings],
+        powers=[reading.power_w for reading in readings],
     )
     connection.run(_FORGET_POWERS, at=at, keep=KEEP_POWERS)
     connection.run("commit")

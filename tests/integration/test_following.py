@@ -224,3 +224,102 @@ def test_a_foreign_switch_is_reported_and_fought_over_only_so_often(scene: Scene
     assert decided[2] == {"keep/already_best": 5, "skip/foreign_control": 1}
     assert decided[3] == decided[2]
     assert scene.value("select count(*) from smart_schedule_log_events where code = 'foreign_change'") == 3
+
+
+def test_a_machine_that_was_powered_off_here_is_started_again(scene: Scene) -> None:
+    """R3.5: without power a machine reports nothing, and that does not count as offline: its meter confirmed why."""
+    scene.session.run("update smart_schedule_policy_groups set negative_profit_action = 'power_off'")
+    scene.prices(a=1.0, b=2.0)
+    scene.round()
+    assert scene.decisions() == {"power_off/negative_profit": 6}
+    assert scene.rows("select distinct expected, stopped_by from smart_schedule_machine_states") == [
+        ["off", "scheduler"]
+    ]
+    scene.forward(7200)
+    scene.report()
+    assert (
+        scene.value(
+            "select count(*) from machine_mining_runtime where reported_at > now() - interval '1 hour'"
+        )
+        == 0
+    )
+    scene.session.run("update smart_schedule_policy_candidates set price_level = null")
+    scene.prices()
+    scene.due()
+    scene.round()
+    assert scene.decisions() == {"start/restart_threshold_cleared": 6}
+    assert scene.rows("select distinct status, project_id from machine_mining_runtime") == [
+        ["mining", COIN_B]
+    ]
+
+
+def test_a_machine_that_falls_silent_by_itself_is_offline(scene: Scene) -> None:
+    """R3.7: only the scheduler's own power-off explains a silence."""
+    scene.round()
+    scene.session.run(
+        "update machine_mining_runtime set reported_at = reported_at - interval '1 hour' where machine_id = 2"
+    )
+    scene.prices()
+    scene.due()
+    scene.tick()
+    scene.decide()
+    assert scene.decisions() == {"keep/already_best": 5, "skip/offline": 1}
+
+
+@pytest.mark.parametrize(
+    "glitch",
+    [
+        "project_id = null",
+        "hashrate_hs = null",
+        "hashrate_hs = 0",
+        "status = 'rebooting'",
+        "status = 'stopped'",
+    ],
+)
+def test_a_report_that_does_not_say_enough_is_nobodys_change(scene: Scene, glitch: str) -> None:
+    """R5.6: a change is foreign only if word and hashrate agree on it; what is unknown adopts nothing."""
+    scene.round()
+    scene.forward(30)
+    scene.report()
+    scene.session.run(f"update machine_mining_runtime set {glitch} where machine_id = 3")
+    scene.prices()
+    scene.due()
+    scene.tick()
+    scene.decide()
+    assert scene.value("select sum(foreign_changes) from smart_schedule_machine_states") == 0
+    assert scene.value("select count(*) from smart_schedule_log_events where code = 'foreign_change'") == 0
+    scene.forward(120)
+    scene.report()
+    scene.prices()
+    scene.due()
+    scene.tick()
+    scene.decide()
+    assert scene.decisions() == {"keep/already_best": 6}
+
+
+def test_a_stopped_machine_whose_firmware_still_says_mining_is_ours_to_start(scene: Scene) -> None:
+    """R5.6 (C01), R3.5: the stop was confirmed by power and hashrate; the word changes neither that nor who stopped it."""
+    scene.prices(a=1.0, b=2.0)
+    scene.round()
+    scene.forward(60)
+    scene.report()
+    scene.session.run("update machine_mining_runtime set status = 'mining', project_id = 1")
+    scene.prices(a=1.0, b=2.0)
+    scene.due()
+    scene.tick()
+    scene.decide()
+    assert scene.decisions() == {"keep/below_restart_threshold": 6}
+    assert scene.value("select count(*) from smart_schedule_log_events where code = 'foreign_change'") == 0
+
+
+def test_an_answer_with_characters_that_no_database_keeps_is_settled_like_any_other(scene: Scene) -> None:
+    """R5.7: what a service says is bounded and cleaned; one bad text holds up neither its machine nor the page."""
+    scene.device_control._fences[2] = 10_000
+    original = scene.device_control._refusal
+    scene.device_control._refusal = lambda *a: "bad\x00 \ud800 words" if original(*a) else None  # type: ignore[method-assign]
+    _send(scene)
+    _later(scene, 30)
+    assert scene.value("select state from smart_schedule_attempts") == "succeeded"
+    assert scene.value("select reason from smart_schedule_attempt_machines where machine_id = 2").startswith(
+        "bad"
+    )

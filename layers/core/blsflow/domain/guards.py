@@ -8,8 +8,10 @@ from blsflow.domain.machine import (
     LOCKED,
     OPERATOR_HOLD,
     RETRY_BACKOFF,
+    STOPPED_BY_SCHEDULER,
     UNDER_BENCHMARK,
     Machine,
+    Status,
 )
 from blsflow.domain.prices import FUTURE_TOLERANCE_SEC
 from blsflow.domain.reasons import Reason
@@ -41,10 +43,16 @@ class Guards:
             return Reason.OVERRIDDEN
         if machine.flags & _ANY_HANDS_OFF:
             return next(reason for flag, reason in _HANDS_OFF if machine.flags & flag)
-        if not self._oldest_report <= machine.reported_at <= self._newest_report:
+        heard = self._oldest_report <= machine.reported_at <= self._newest_report
+        if not heard and not _is_off_by_us(machine):
             return Reason.OFFLINE
         if machine.flags & RETRY_BACKOFF:
             return Reason.RETRY_BACKOFF
         if machine.foreign_changes > self._max_foreign_changes:
             return Reason.FOREIGN_CONTROL
         return None
+
+
+def _is_off_by_us(machine: Machine) -> bool:
+    """Whether the scheduler powered the machine off: without power it reports nothing, which is as it should be."""
+    return machine.status == Status.OFF and bool(machine.flags & STOPPED_BY_SCHEDULER)

@@ -111,8 +111,9 @@ select
     (select coalesce(jsonb_agg(to_jsonb(s)), '[]') from scope s) as scopes
 
 -- name: adopt_foreign_changes
--- A machine whose fresh report differs from what was last brought about here, with nobody acting on it: somebody else
--- changed it. It is reported once, counted, and taken as the new state of affairs.
+-- A machine that measurably does something else than what was last brought about here, with nobody acting on it: somebody
+-- else changed it. It is reported once, counted, and taken as the new state of affairs. Word and hashrate must agree: a
+-- project or a hashrate that is not reported, and a word that the hashrate belies, change nothing.
 with seen as (
     select s.machine_id, s.expected, s.expected_project, r.status, r.project_id, r.reported_at
     from smart_schedule_machine_states s
@@ -123,8 +124,9 @@ with seen as (
            or (m.cluster_id, m.model) in (select * from unnest(:cluster_ids::bigint[], :models::text[])))
       and s.expected <> 'unset'
       and r.reported_at > s.changed_at and r.reported_at > now() - make_interval(secs => :report_max_age_sec::integer)
-      and r.status in ('mining', 'stopped', 'off')
-      and (r.status <> s.expected or (r.status = 'mining' and r.project_id is distinct from s.expected_project))
+      and (r.status = 'mining' and r.hashrate_hs > 0 and r.project_id is not null
+               and (s.expected <> 'mining' or r.project_id <> s.expected_project)
+           or r.status in ('stopped', 'off') and r.hashrate_hs = 0 and s.expected = 'mining')
       and not exists (select from smart_schedule_machine_locks l where l.machine_id = s.machine_id and l.freed_at is null)
 ), adopted as (
     update smart_schedule_machine_states s

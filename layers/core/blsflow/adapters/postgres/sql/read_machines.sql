@@ -8,14 +8,14 @@ copy (
         select m.id as machine_id,
                int8send(m.id) || int4send(k.class_index)
                || int4send(
-                   ((case r.status when 'mining' then 1 when 'stopped' then 2 when 'off' then 3 else 0 end) << 24)
+                   (st.code << 24)
                    | (coalesce(s.foreign_changes, 0) << 16)
                    | ((m.operator_hold::int
                        | coalesce((l.owner_kind = 'attempt')::int * 2, 0)
                        | coalesce((l.owner_kind = 'benchmark')::int * 4, 0)
                        | coalesce((s.foreign_seen_at = now())::int * 8, 0)
-                       | coalesce((r.status <> 'mining' and s.stopped_by = 'scheduler')::int * 16, 0)
-                       | coalesce((r.status <> 'mining' and s.stopped_by = 'human')::int * 32, 0)
+                       | coalesce((st.code in (2, 3) and s.stopped_by = 'scheduler')::int * 16, 0)
+                       | coalesce((st.code in (2, 3) and s.stopped_by = 'human')::int * 32, 0)
                        | coalesce((s.retry_at > now())::int * 64, 0)) << 8))
                || int8send(coalesce(r.project_id, 0)) || float8send(coalesce(r.hashrate_hs, 'NaN'))
                || float8send(coalesce(w.power_w, 'NaN'))
@@ -32,6 +32,15 @@ copy (
         cross join lateral (select (kk.place - 1)::int as class_index) k
         left join machine_mining_runtime r on r.machine_id = m.id
         left join smart_schedule_machine_states s on s.machine_id = m.id
+        -- What this scheduler stopped, and the meter or the hashrate confirmed, is stopped whatever word the firmware has for
+        -- it; what it powered off reports nothing at all.
+        cross join lateral (
+            select case
+                when s.stopped_by = 'scheduler' and s.expected = 'off' and coalesce(r.reported_at <= s.changed_at, true) then 3
+                when s.stopped_by = 'scheduler' and r.hashrate_hs = 0 then case s.expected when 'off' then 3 else 2 end
+                when r.status = 'mining' then 1 when r.status = 'stopped' then 2 when r.status = 'off' then 3
+                else 0 end as code
+        ) st
         left join smart_schedule_machine_locks l on l.machine_id = m.id and l.freed_at is null and l.expires_at > now()
         left join unnest(:overridden_machines::bigint[], :overriding_policies::bigint[], :overriding_ranks::int[])
              as o (machine_id, policy_id, rank) on o.machine_id = m.id
