@@ -118,6 +118,11 @@ class ConversationScene(Scene):
         self.forward(60)
         return self.converse()
 
+    def reach(self, schedule_id: int, *, late_sec: float = 1) -> None:
+        """Let time pass until shortly after a schedule's next planned time."""
+        planned = self.value(f"select next_run_at from smart_schedule_schedules where id = {schedule_id}")
+        self.forward((planned - self.now()).total_seconds() + late_sec)
+
     def later(self, seconds: float) -> Any:
         """Let time pass, then follow what is open once."""
         self.forward(seconds)
