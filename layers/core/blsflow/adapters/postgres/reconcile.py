@@ -93,6 +93,14 @@ class ReconcileQueries:
             next_check_at=[s.next_check_at for s in settlements],
             alerts=[s.alert for s in settlements],
         )
+        for row in rows:
+            if row["found"]:
+                self._session.query(
+                    "name_found_job",
+                    attempt_id=row["id"],
+                    job_id=row["reference"],
+                    ticked_at=row["prepared_at"],
+                )
         return [
             AttemptStanding(
                 attempt_id=row["id"],
@@ -123,8 +131,8 @@ class ReconcileQueries:
     def maintain(self, retention_days: int) -> None:
         """Make the coming days' partitions; drop partitions, and pages of other rows, past retention."""
         self._session.query("maintain_partitions", keep_days=retention_days)
-        for statement in ("prune_history", "prune_attempts"):
-            self._session.query(statement, keep_days=retention_days, page_size=_PRUNE_PAGE)
+        self._session.query("prune_history", keep_days=retention_days, page_size=_PRUNE_PAGE)
+        self._session.query("prune_attempts", keep_days=retention_days, page_size=_PRUNE_PAGE)
 
 
 def _machine_of(row: Mapping[str, Any]) -> OpenMachine:
