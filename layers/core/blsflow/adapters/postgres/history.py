@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from blsflow.domain.occurrence import OccurrenceState, ScheduleKind
 from blsflow.ports import OccurrenceRow
 
 if TYPE_CHECKING:
@@ -19,18 +20,6 @@ if TYPE_CHECKING:
 _COLUMNS: Final = (
     "o.id, o.schedule_id, o.tenant_id, o.kind, o.origin, o.planned_at, o.state, o.reason, o.missed_count, o.request_id,"
     " o.recorded_at, o.began_at, o.ended_at, o.output_ref, o.error"
-)
-_KINDS: Final = ("policy_tick", "conversation")
-_STATES: Final = (
-    "recorded",
-    "running",
-    "reconciling",
-    "cancelling",
-    "succeeded",
-    "failed",
-    "cancelled",
-    "interrupted",
-    "skipped",
 )
 
 
@@ -96,6 +85,6 @@ def _of_schedule(query: HistoryQuery) -> list[str]:
 def _branches(query: HistoryQuery) -> list[list[str]]:
     if query.kind is None and query.state is None:
         return [[]]
-    kinds = [":kind"] if query.kind is not None else [f"'{kind}'" for kind in _KINDS]
-    states = [":state"] if query.state is not None else [f"'{state}'" for state in _STATES]
+    kinds = [":kind"] if query.kind is not None else [f"'{kind}'" for kind in ScheduleKind]
+    states = [":state"] if query.state is not None else [f"'{state}'" for state in OccurrenceState]
     return [[f"o.kind = {kind}", f"o.state = {state}"] for kind in kinds for state in states]
