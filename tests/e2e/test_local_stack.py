@@ -17,10 +17,11 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 # Reports the ports once both servers are up and the build begins. A shell that runs the tests in the
-# background has SIGINT ignored, which Python would inherit.
+# background has SIGINT ignored, and nohup SIGHUP, which Python would inherit.
 PROGRAM = """
 import signal
 signal.signal(signal.SIGINT, signal.default_int_handler)
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
 from local.stack.stack import LocalStack
 
 def progress(text):
