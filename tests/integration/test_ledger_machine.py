@@ -27,7 +27,7 @@ from blsflow.domain.history import HistoryQuery
 from blsflow.domain.occurrence import OCCURRENCE_STEPS, OccurrenceState
 from blsflow.flow import control, schedules
 from blsflow.flow.schedules import ExecutionTargetUnavailable
-from tests.integration.conversing import EVERY_MINUTE, LOST_SENDER_SEC, ConversationScene
+from tests.integration.conversing import ALERT_SEC, EVERY_MINUTE, LOST_SENDER_SEC, ConversationScene
 from tests.integration.scene import CrashPlan, Killed, _queue
 
 if TYPE_CHECKING:
@@ -89,6 +89,16 @@ class Ledger(RuleBasedStateMachine):
 
     # ------------------------------------------------------------ what the product does
 
+    @rule(minutes=st.integers(1, 3), crash=_CRASHES)
+    def minute_by_minute(self, minutes: int, crash: tuple[int, bool] | None) -> None:
+        """What happens most: scans each minute, their messages, and followers in between; it may die in the last."""
+        for left in reversed(range(minutes)):
+            self.scene.forward(30)
+            self.follow(None)
+            self.scene.forward(30)
+            self.scan(None if left else crash)
+            self.deliver_all(None)
+
     @rule(crash=_CRASHES)
     def scan(self, crash: tuple[int, bool] | None) -> None:
         """A scan, which may die anywhere."""
@@ -124,7 +134,7 @@ class Ledger(RuleBasedStateMachine):
 
     # ------------------------------------------------------------ what people do
 
-    @rule(pick=_PICK, request=st.integers(1, 3), crash=_CRASHES)
+    @rule(pick=_PICK, request=st.integers(1, 9), crash=_CRASHES)
     def run_now(self, pick: int, request: int, crash: tuple[int, bool] | None) -> None:
         """A manual run, new or asked for again."""
 
@@ -142,7 +152,7 @@ class Ledger(RuleBasedStateMachine):
             self._in_a_process(crash, lambda: self.scene.cancel(*found))
 
     @precondition(lambda self: self.messages)
-    @rule(pick=_PICK, other=st.sampled_from(["cancel", "close", "edit", "scan", "follow"]))
+    @rule(pick=_PICK, other=st.sampled_from(["cancel", "cancel", "close", "edit", "scan", "follow"]))
     def start_while(self, pick: int, other: str) -> None:
         """Something else happens between a start and the writing down of its answer."""
         message = self.messages.pop(pick % len(self.messages))
@@ -170,7 +180,7 @@ class Ledger(RuleBasedStateMachine):
         service.start = start
         self._collect()
 
-    @rule(pick=_PICK, paused=st.booleans())
+    @rule(pick=_PICK, paused=st.sampled_from([True, False, False]))
     def pause(self, pick: int, paused: bool) -> None:  # noqa: FBT001 - drawn
         """A pause or its end."""
         schedules.pause_schedule(self.scene.app.store, self._schedule(pick), paused=paused)
@@ -180,6 +190,7 @@ class Ledger(RuleBasedStateMachine):
         """A change of what a schedule says."""
         self._edit(self._schedule(pick))
 
+    @precondition(lambda self: self._open_sec() > ALERT_SEC)
     @rule()
     def close_by_hand(self) -> None:
         """An operator closes what has been open for long."""
@@ -341,6 +352,12 @@ class Ledger(RuleBasedStateMachine):
             work={"target": "analyst", "conversation_id": conversation, "prompt": f"version {version}"},
             rule={**rule_, "time_zone": zone},
         )
+
+    def _open_sec(self) -> float:
+        """How long the oldest attempt has been open."""
+        age = "select coalesce(extract(epoch from now() - min(dispatched_at)), 0)::float8"
+        oldest: float = self.scene.value(f"{age} from smart_schedule_attempts where ended_at is null")
+        return oldest
 
     def _close(self, *states: str) -> None:
         wanted = ", ".join(f"'{state}'" for state in states)
