@@ -823,7 +823,7 @@ CREATE INDEX machines_by_cluster ON public.machines USING btree (cluster_id, id)
 
 CREATE INDEX machines_by_tenant ON public.machines USING btree (tenant_id, id);
 
-CREATE INDEX smart_schedule_attempts_ended ON public.smart_schedule_attempts USING btree (policy_id, ended_at) WHERE (ended_at IS NOT NULL);
+CREATE INDEX smart_schedule_attempts_ended ON public.smart_schedule_attempts USING btree (policy_id, COALESCE(ended_at, 'infinity'::timestamp with time zone));
 
 CREATE UNIQUE INDEX smart_schedule_attempts_of_conversation ON public.smart_schedule_attempts USING btree (occurrence_id) WHERE (kind = 'conversation'::text);
 

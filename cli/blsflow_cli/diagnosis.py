@@ -71,13 +71,18 @@ def doctor(
             checked = examine(session, patience=timedelta(seconds=patience), limit=limit)
         finally:
             session.close()
-    found = [finding for finding in checked if finding.violations]
+    found = [finding for finding in checked if finding.violations or finding.unchecked is not None]
     if as_json:
         print_json(
             {
                 "checked": len(checked),
                 "findings": [
-                    {"name": each.name, "rule": each.rule, "violations": plain_rows(each.violations)}
+                    {
+                        "name": each.name,
+                        "rule": each.rule,
+                        "violations": plain_rows(each.violations),
+                        "unchecked": each.unchecked,
+                    }
                     for each in found
                 ],
             }
@@ -86,10 +91,15 @@ def doctor(
         out = console()
         for each in found:
             title = f"{each.name}: {each.rule}"
+            if each.unchecked is not None:
+                out.print(f"{title} could not be checked: {each.unchecked}\n", highlight=False)
+                continue
             rows = ([plain(value) for value in row.values()] for row in each.violations)
             out.print(table(title, list(each.violations[0]), rows))
             out.print()
-        out.print(f"{len(checked)} invariants checked, {len(found)} broken", highlight=False)
+        out.print(
+            f"{len(checked)} invariants looked for, {len(found)} broken or not checked", highlight=False
+        )
     if found:
         raise typer.Exit(ExitCode.FINDING)
 

@@ -23,7 +23,9 @@ def handler(event: dict[str, Any], context: object) -> dict[str, list[dict[str, 
 
         response = each_message(event, lambda body: reports.append(application().send(body)), failed)
         line |= {
-            "attempts": [{name: value for name, value in asdict(report).items() if value} for report in reports],
+            "attempts": [
+                {name: value for name, value in asdict(report).items() if value} for report in reports
+            ],
             "failures": len(response["batchItemFailures"]),
         }
         if any(isinstance(report, ExecuteReport) and report.froze_policy for report in reports):

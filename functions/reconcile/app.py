@@ -52,6 +52,8 @@ def handler(_event: dict[str, Any], context: object) -> dict[str, object]:
         gauge("LockAgeSeconds", report.oldest_lock_sec)
         if alerts:
             count("AttemptsUnresolved", alerts)
+        if "maintain" in failures:
+            count("MaintenanceFailed", 1)
         if frozen:
             count("PolicyFrozen", len(frozen))
     return {"ended": ended, "open_attempts": report.open_attempts}

@@ -169,11 +169,15 @@ def test_a_database_secret_holds_all_of_the_address() -> None:
     assert "canary" not in repr(address)
 
 
-def test_the_token_comes_from_its_secret() -> None:
-    """R11.3: what the settings hold is the secret's name; only the service's adapter gets to see the token."""
+def test_the_token_comes_from_its_secret(monkeypatch: pytest.MonkeyPatch) -> None:
+    """R11.3: what the settings hold is the secret's name; the adapter reads the token, and a rotated one anew."""
     arn = client("secretsmanager").create_secret(Name="token", SecretString="canary")["ARN"]
     environ = {PREFIX + "SWITCH_API_BASE_URL": "https://device", PREFIX + "SWITCH_API_TOKEN_SECRET_ARN": arn}
     application = application_from(environ)
     control: Any = application.device_control
-    assert control._http._headers["Authorization"] == "Bearer canary"
+    assert control._http._standing_headers()["Authorization"] == "Bearer canary"
     assert "canary" not in repr(application.settings)
+    client("secretsmanager").put_secret_value(SecretId=arn, SecretString="nightingale")
+    assert control._http._standing_headers()["Authorization"] == "Bearer canary"
+    monkeypatch.setattr("blsflow.adapters.aws._SECRET_TTL_SEC", -1)
+    assert control._http._standing_headers()["Authorization"] == "Bearer nightingale"

@@ -149,7 +149,6 @@ def test_an_address_is_http_and_has_a_host(name: str) -> None:
         assert refused({name: wrong}).name == name
 
 
-@pytest.mark.xfail(reason="such an address is only found by the first request")
 @pytest.mark.parametrize("wrong", ["http://[", "http://host:many", "http://host:70000", "https://[::1"])
 def test_an_address_that_only_looks_like_one_is_refused_by_name(wrong: str) -> None:
     """R11.7: a port or a bracket gone wrong is found at the start, not by the first request."""

@@ -25,6 +25,7 @@ from blsflow.settings import HOLDER, InvalidSetting, Settings, read_settings
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from blsflow.adapters.http import Secret
     from blsflow.flow.converse import ConverseReport
     from blsflow.flow.notify import NotifyReport
     from blsflow.flow.reconcile import ReconcileReport
@@ -101,7 +102,7 @@ class Application:
             return None
         from blsflow.adapters.device_control import HttpDeviceControl  # noqa: PLC0415 - only senders and followers need it
 
-        token = settings.switch_api_token or self._secret(settings.switch_api_token_secret_arn) or ""
+        token = _token(settings.switch_api_token, settings.switch_api_token_secret_arn)
         return HttpDeviceControl(settings.switch_api_base_url, token, settings.switch_api_timeout_sec)
 
     @cached_property
@@ -114,7 +115,7 @@ class Application:
             HttpExecutionService,
         )
 
-        token = settings.execution_api_token or self._secret(settings.execution_api_token_secret_arn) or ""
+        token = _token(settings.execution_api_token, settings.execution_api_token_secret_arn)
         return HttpExecutionService(settings.execution_api_base_url, token, settings.switch_api_timeout_sec)
 
     @cached_property
@@ -263,3 +264,18 @@ def _sqs(name: str, url: str | None) -> Queue:
     from blsflow.adapters.aws import SqsQueue  # noqa: PLC0415 - AWS only where the settings ask for it
 
     return SqsQueue(url)
+
+
+def _token(text: str | None, secret_arn: str | None) -> Secret:
+    """Return a token as it was given, or what reads it from its secret; none at all is an empty one.
+
+    It is read once here, so that a bad one is found before anything is begun with it.
+    """
+    if text is None and secret_arn is not None:
+        from blsflow.adapters.aws import RotatedSecret  # noqa: PLC0415 - AWS only where the settings ask for it
+        from blsflow.adapters.http import bearer  # noqa: PLC0415 - likewise
+
+        rotated = RotatedSecret(secret_arn)
+        bearer(rotated())
+        return rotated
+    return text or ""

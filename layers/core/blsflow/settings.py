@@ -184,9 +184,14 @@ class _Reader:
         text = self.text(name)
         if text is None:
             return None
-        parts = urlsplit(text)
-        if parts.scheme not in {"http", "https"} or not parts.hostname:
-            raise InvalidSetting(name=name, value=text, cause="use an http or https address")
+        cause = "use an http or https address"
+        try:
+            parts = urlsplit(text)
+            complete = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
+        except ValueError as error:
+            raise InvalidSetting(name=name, value=text, cause=f"{cause}: {error}") from error
+        if not complete:
+            raise InvalidSetting(name=name, value=text, cause=cause)
         return text.rstrip("/")
 
     def _read(self, name: str, default: T, parse: Callable[[str], T], cause: str) -> T:

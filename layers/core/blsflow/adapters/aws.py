@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import math
+import time
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
@@ -15,6 +17,7 @@ if TYPE_CHECKING:
 _BATCH: Final = 10
 """The most entries that SendMessageBatch takes."""
 _SUBJECT_LENGTH: Final = 100
+_SECRET_TTL_SEC: Final = 300
 
 
 @cache
@@ -78,7 +81,7 @@ class SnsPublisher:
 
 
 def read_secret(arn: str) -> str:
-    """Return a secret's text as it is now: read at each use, so that a rotation needs no redeploy."""
+    """Return a secret's text as it is now."""
     try:
         text: str = _client("secretsmanager").get_secret_value(SecretId=arn)["SecretString"]
     except Exception as error:  # botocore raises types made at run time
@@ -87,8 +90,31 @@ def read_secret(arn: str) -> str:
     return text
 
 
+class RotatedSecret:
+    """A secret that is read again every five minutes, so that a rotation needs no redeploy.
+
+    Keep the old one valid for as long after a rotation.
+    """
+
+    def __init__(self, arn: str) -> None:
+        self._arn = arn
+        self._read_at = -math.inf
+        self._text = ""
+
+    def __call__(self) -> str:
+        """Return the text, read at most five minutes ago."""
+        now = time.monotonic()
+        if now - self._read_at > _SECRET_TTL_SEC:
+            self._text, self._read_at = read_secret(self._arn), now
+        return self._text
+
+
 def database_address(secret_arn: str, *, tls: str) -> DatabaseAddress:
-    """Read the database's address and credentials from a JSON secret (host, port, username, password, dbname)."""
+    """Read the database's address and credentials from a JSON secret.
+
+    It holds host, port, username, password and dbname, and ca_pem where the server's authority is not one that every
+    system trusts (an RDS instance that is reached directly).
+    """
     secret = json.loads(read_secret(secret_arn))
     return DatabaseAddress(
         host=secret["host"],
@@ -98,4 +124,5 @@ def database_address(secret_arn: str, *, tls: str) -> DatabaseAddress:
         dbname=secret["dbname"],
         tls=tls,
         ca_file=secret.get("ca_file"),
+        ca_pem=secret.get("ca_pem"),
     )

@@ -24,7 +24,7 @@ from blsflow.adapters.answers import (
     rows,
     words,
 )
-from blsflow.adapters.http import HttpFailure, JsonHttp
+from blsflow.adapters.http import HttpFailure, JsonHttp, Secret, bearer
 from blsflow.domain.execution import (
     Accepted,
     Ambiguous,
@@ -49,8 +49,8 @@ _MAX_JOB_ID_CHARS = 200
 class HttpDeviceControl:
     """Sends batches and reads jobs back; safe to use from many threads. `timeout_sec` is as in `JsonHttp`."""
 
-    def __init__(self, base_url: str, token: str, timeout_sec: float) -> None:
-        self._http = JsonHttp(base_url, timeout_sec=timeout_sec, headers={"Authorization": f"Bearer {token}"})
+    def __init__(self, base_url: str, token: Secret, timeout_sec: float) -> None:
+        self._http = JsonHttp(base_url, timeout_sec=timeout_sec, headers={"Authorization": bearer(token)})
 
     def submit(self, command: BatchCommand) -> SubmitOutcome:
         """Send the command once.

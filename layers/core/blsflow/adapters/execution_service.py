@@ -25,7 +25,7 @@ from blsflow.adapters.answers import (
     rows,
     words,
 )
-from blsflow.adapters.http import HttpFailure, JsonHttp
+from blsflow.adapters.http import HttpFailure, JsonHttp, Secret, bearer
 from blsflow.domain.conversation import (
     CancelAccepted,
     CancelTooLate,
@@ -71,8 +71,8 @@ _PLAIN_IN_HEADERS: Final = string.punctuation.replace("%", "")
 class HttpExecutionService:
     """Starts, follows and cancels runs; safe to use from many threads. `timeout_sec` is as in `JsonHttp`."""
 
-    def __init__(self, base_url: str, token: str, timeout_sec: float) -> None:
-        self._http = JsonHttp(base_url, timeout_sec=timeout_sec, headers={"Authorization": f"Bearer {token}"})
+    def __init__(self, base_url: str, token: Secret, timeout_sec: float) -> None:
+        self._http = JsonHttp(base_url, timeout_sec=timeout_sec, headers={"Authorization": bearer(token)})
 
     def targets(
         self, *, caller_tenant: str, caller_subject: str, cursor: str | None = None

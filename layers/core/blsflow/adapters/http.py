@@ -12,11 +12,12 @@ import json
 import socket
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 from http import HTTPStatus
 from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
-from typing import TYPE_CHECKING, NoReturn, Self
+from typing import TYPE_CHECKING, NoReturn, Self, TypeAlias
 from urllib.parse import urlencode, urlsplit
 
 from blsflow.domain.errors import BlsflowError, InvalidDocument
@@ -29,6 +30,25 @@ MAX_ANSWER_BYTES = 4 * 1024 * 1024
 _CHUNK_BYTES = 64 * 1024
 _SUCCESS = range(200, 300)
 _REDIRECT = range(300, 400)
+
+
+Secret: TypeAlias = str | Callable[[], str]
+"""A text, or what gives the newest one: a secret that may be rotated while this process lives."""
+
+
+def bearer(token: Secret) -> Secret:
+    """Return an Authorization header's value for a token, as lasting as the token itself.
+
+    Blanks and line ends around it are dropped; one that no header can carry raises `InvalidDocument`, unseen.
+    """
+    return _bearer(token) if isinstance(token, str) else lambda: _bearer(token())
+
+
+def _bearer(token: str) -> str:
+    text = token.strip()
+    if not (text.isascii() and text.isprintable()):
+        raise InvalidDocument(field="token", value="(not shown)", cause="has characters that no header holds")
+    return f"Bearer {text}"
 
 
 class HttpFault(StrEnum):
@@ -77,7 +97,7 @@ class JsonHttp:
         base_url: str,
         *,
         timeout_sec: float,
-        headers: Mapping[str, str] | None = None,
+        headers: Mapping[str, Secret] | None = None,
         max_bytes: int = MAX_ANSWER_BYTES,
         admit_nan: bool = False,
     ) -> None:
@@ -88,7 +108,7 @@ class JsonHttp:
         self._host, self._port = parts.hostname, parts.port
         self._base_path = parts.path.rstrip("/")
         self._timeout_sec = timeout_sec
-        self._headers = {
+        self._headers: dict[str, Secret] = {
             "Accept": "application/json, application/problem+json",
             "Accept-Encoding": "identity",  # a compressed answer has a size that is only known once unpacked
             "User-Agent": "blsflow-scheduler",
@@ -114,7 +134,8 @@ class JsonHttp:
         """
         target = self._base_path + path + (f"?{urlencode(query)}" if query else "")
         content = None if body is None else json.dumps(body, allow_nan=False).encode()
-        sent_headers = {**self._headers, **(headers or {})}
+        standing = self._standing_headers()
+        sent_headers = {**standing, **(headers or {})}
         if content is not None:
             sent_headers["Content-Type"] = "application/json"
         connection = self._connection_type(self._host, self._port, timeout=self._timeout_sec)
@@ -135,6 +156,12 @@ class JsonHttp:
             return self._answer(response, raw)
         finally:
             connection.close()
+
+    def _standing_headers(self) -> dict[str, str]:
+        try:
+            return {n: value if isinstance(value, str) else value() for n, value in self._headers.items()}
+        except BlsflowError as error:
+            raise HttpFailure(HttpFault.CONNECTION, f"no usable credentials: {error}", sent=False) from error
 
     def _read(self, response: HTTPResponse) -> bytes:
         raw = bytearray()

@@ -52,7 +52,11 @@ class NothingToRelease(BlsflowError):
     """An attempt that holds nothing which an operator could release."""
 
     def __init__(self, attempt_id: UUID, state: str, *, ended: bool) -> None:
-        why = "has ended" if ended else "was not sent yet, and is closed by itself when its decision expires"
+        waits = {
+            "prepared": "was not sent yet, and is closed by itself when its decision expires",
+            "dispatching": "is being sent at this moment; try again in two minutes",
+        }
+        why = "has ended" if ended else waits.get(state, "holds nothing")
         super().__init__(f"attempt {attempt_id} is {state}: it {why}; there is nothing to release")
         self.attempt_id = attempt_id
         self.state = state

@@ -115,7 +115,10 @@ def _decide_all(
     if freeze is not None:
         _freeze(tx, begun, freeze, tally)
     elif batches is not None and (attempts := batches.attempts()):
-        won = tx.prepare_attempts(begun, attempts, valid_until=valid_until, lock_ttl=settings.lock_ttl)
+        prepared = tx.prepare_attempts(begun, attempts, valid_until=valid_until, lock_ttl=settings.lock_ttl)
+        won = prepared.machines
+        for lost in prepared.lost:
+            tally.lose(lost.action, lost.reason, lost.machines, lost.gain_cny_per_day)
     if tally.requests and freeze is None:
         tx.request_benchmarks(begun, tally.requests)
     tx.finish_tick(

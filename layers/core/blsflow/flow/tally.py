@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Final
 
+from blsflow.domain.gates import Withheld
 from blsflow.domain.reasons import Action
 from blsflow.domain.verdict import MOVES
 
@@ -45,6 +46,13 @@ class Tally:
     def counts(self) -> dict[str, int]:
         """Return machines by "action/reason"."""
         return {f"{action}/{reason}": count for (action, reason), count in sorted(self._counts.items())}
+
+    def lose(self, action: str, reason: str, machines: int, gain_cny_per_day: float) -> None:
+        """Count moves as skipped because somebody else took their locks."""
+        self._counts[action, reason] -= machines
+        self._counts = +self._counts
+        self._counts["skip", str(Withheld.LOCKED)] += machines
+        self.gain_cny_per_day -= gain_cny_per_day
 
     def withhold(self, reason: str) -> None:
         """Count every move as skipped for this reason."""

@@ -70,7 +70,9 @@ def tick(
             report.failures[name] = error
 
     step("prices", lambda: _refresh_prices(store, feed, settings, report))
-    step("sweep", lambda: _sweep(store, settings, report))
+    step("close_unbegun", lambda: _close_unbegun(store, settings, report))
+    step("expire_prepared", lambda: _expire_prepared(store, report))
+    step("close_finished_ticks", lambda: _close_finished_ticks(store))
     step("scan", lambda: _scan(store, queues, settings, report, time_left))
     step("requeue_attempts", lambda: _requeue_attempts(store, queues.execute, report))
     return report
@@ -99,12 +101,17 @@ def _refresh_prices(
     report.feed = "ok"
 
 
-def _sweep(store: Store, settings: TickSettings, report: TickReport) -> None:
-    """Close what was recorded and never begun, end what was decided and never sent, end finished ticks."""
+def _close_unbegun(store: Store, settings: TickSettings, report: TickReport) -> None:
     with store.transaction() as tx:
         report.closed_unbegun = tx.close_unbegun(settings.not_begun_after, PAGE)
+
+
+def _expire_prepared(store: Store, report: TickReport) -> None:
     with store.transaction() as tx:
         report.expired_attempts = tx.expire_prepared(PAGE)
+
+
+def _close_finished_ticks(store: Store) -> None:
     with store.transaction() as tx:
         tx.close_finished_ticks()
 

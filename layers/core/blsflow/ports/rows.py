@@ -69,6 +69,24 @@ class NewAttempt:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class LostRaces:
+    """Machines whose lock somebody else took after they were decided: what they were to do, and the gain forgone."""
+
+    action: str
+    reason: str
+    machines: int
+    gain_cny_per_day: float
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PreparedAttempts:
+    """The attempts that won locks, with how many machines each, and the decisions that won none."""
+
+    machines: Mapping[UUID, int]
+    lost: tuple[LostRaces, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class TickResult:
     """What a tick concluded, written with its occurrence's end."""
 
@@ -93,6 +111,7 @@ class Dispatch:
     policy_id: int | None
     tick_id: int | None
     occurrence_id: int | None
+    ticked_at: datetime
     key: str
     action: CommandKind
     project_id: int | None

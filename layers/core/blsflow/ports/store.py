@@ -42,6 +42,7 @@ if TYPE_CHECKING:
         OpenCancel,
         OpenRun,
         PendingNotification,
+        PreparedAttempts,
         RequestedRun,
         ScheduleVersion,
         SetEnabled,
@@ -127,11 +128,8 @@ class Transaction(Protocol):
 
     def prepare_attempts(
         self, begun: BegunTick, attempts: Sequence[NewAttempt], *, valid_until: datetime, lock_ttl: timedelta
-    ) -> Mapping[UUID, int]:
-        """Take the locks of all deciding machines and keep the attempts that got any; losers become skip/locked.
-
-        Return the machines won per attempt kept.
-        """
+    ) -> PreparedAttempts:
+        """Take the locks of all deciding machines and keep the attempts that got any; losers become skip/locked."""
 
     def request_benchmarks(self, begun: BegunTick, requests: Sequence[tuple[int, int]]) -> int:
         """Ask for benchmark runs of (machine, project) pairs that have no open one; return how many are new."""

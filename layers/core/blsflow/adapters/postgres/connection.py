@@ -45,6 +45,7 @@ class DatabaseAddress:
     dbname: str
     tls: str = "verify-full"
     ca_file: str | None = None
+    ca_pem: str | None = None
 
     def __repr__(self) -> str:
         """Show everything but the password."""
@@ -246,7 +247,7 @@ def _connect(
 def _tls(address: DatabaseAddress) -> ssl.SSLContext | bool:
     if address.tls == "off":
         return False
-    context = ssl.create_default_context(cafile=address.ca_file)
+    context = ssl.create_default_context(cafile=address.ca_file, cadata=address.ca_pem)
     if address.tls == "require":
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE

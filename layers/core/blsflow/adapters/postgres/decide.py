@@ -18,7 +18,7 @@ from blsflow.adapters.postgres.documents import (
 )
 from blsflow.domain.errors import InvalidDocument
 from blsflow.domain.inputs import TickInputs
-from blsflow.ports import BegunTick, NotBegun
+from blsflow.ports import BegunTick, LostRaces, NotBegun, PreparedAttempts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -155,7 +155,7 @@ class DecideQueries:
 
     def prepare_attempts(
         self, begun: BegunTick, attempts: Sequence[NewAttempt], *, valid_until: datetime, lock_ttl: timedelta
-    ) -> Mapping[UUID, int]:
+    ) -> PreparedAttempts:
         """Take the locks of all deciding machines and keep the attempts that won any; losers become skip/locked."""
         policy, tick = begun.policy, {"tick_id": begun.tick_id, "ticked_at": begun.ticked_at}
         self._session.query(
@@ -173,14 +173,15 @@ class DecideQueries:
         )
         rows = self._session.query("take_locks", tenant_id=policy.tenant_id, lock_ttl=lock_ttl, **tick)
         won: dict[UUID, int] = {row["attempt_id"]: row["machines"] for row in rows}
+        lost: list[LostRaces] = []
         if sum(won.values()) < sum(attempt.machines for attempt in attempts):
-            self._session.query("skip_lost_races", **tick)
+            lost = [LostRaces(**row) for row in self._session.query("skip_lost_races", **tick)]
         empty = [attempt.attempt_id for attempt in attempts if attempt.attempt_id not in won]
         if empty:
             self._session.query("drop_empty_attempts", ids=empty)
         if won:
             self._session.query("log_prepared", ids=list(won), machines=list(won.values()))
-        return won
+        return PreparedAttempts(machines=won, lost=tuple(lost))
 
     def request_benchmarks(self, begun: BegunTick, requests: Sequence[tuple[int, int]]) -> int:
         """Ask for benchmark runs of (machine, project) pairs that have no open one; return how many are new."""

@@ -36,7 +36,12 @@ class ExecuteQueries:
         objection = _objection(row, gates)
         if objection is not None:
             return self._end_unsent(row, objection)
-        held = self._session.query("mark_dispatching", attempt_id=attempt_id, request_timeout=request_timeout)
+        held = self._session.query(
+            "mark_dispatching",
+            attempt_id=attempt_id,
+            ticked_at=row["prepared_at"],
+            request_timeout=request_timeout,
+        )
         if not held:
             return self._end_unsent(row, "locks_lost")
         return Dispatch(
@@ -45,6 +50,7 @@ class ExecuteQueries:
             policy_id=row["policy_id"],
             tick_id=row["tick_id"],
             occurrence_id=row["occurrence_id"],
+            ticked_at=row["prepared_at"],
             key=row["idempotency_key"],
             action=CommandKind(row["action"]),
             project_id=row["project_id"],
@@ -61,15 +67,18 @@ class ExecuteQueries:
         attempt_id = dispatch.attempt_id
         match outcome:
             case Accepted():
-                self._session.query(
+                written = self._session.query(
                     "attempt_accepted",
                     attempt_id=attempt_id,
+                    ticked_at=dispatch.ticked_at,
                     job_id=outcome.job_id,
                     check_after=check_after,
                     machine_count=len(dispatch.targets),
                     refused_ids=[refusal.machine_id for refusal in outcome.refused],
                     refused_reasons=[refusal.reason for refusal in outcome.refused],
                 )
+                if not written[0]["written"]:
+                    self._session.query("accepted_too_late", attempt_id=attempt_id, job_id=outcome.job_id)
             case Busy():
                 self._not_taken(attempt_id, "skipped", "busy", outcome.reason)
             case Rejected():
@@ -97,9 +106,10 @@ class ExecuteQueries:
         return NotBegun(reason=reason, closed=True)
 
     def _end_all_unsent(self, attempt_ids: Sequence[UUID], reason: str) -> int:
-        ended: int = self._session.query("end_unsent", attempt_ids=list(attempt_ids), reason=reason)[0][
-            "ended"
-        ]
+        ids = list(attempt_ids)
+        span = self._session.query("prepared_span", attempt_ids=ids)[0]
+        row = self._session.query("end_unsent", attempt_ids=ids, reason=reason, **span)[0]
+        ended: int = row["ended"]
         return ended
 
     def _not_taken(self, attempt_id: UUID, state: str, reason: str, detail: str) -> None:

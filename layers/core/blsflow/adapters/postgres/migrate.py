@@ -38,7 +38,7 @@ def migrate(session: Session, *, lock_timeout_sec: int = 5) -> list[str]:
             if version in done:
                 continue
             session.run(
-                f"begin; set local lock_timeout = '{lock_timeout_sec}s';\n{sql}\n;"  # noqa: S608 - the version is the name of our own file
+                f"begin; set local lock_timeout = '{lock_timeout_sec}s'; set local statement_timeout = 0;\n{sql}\n;"  # noqa: S608 - the version is the name of our own file
                 f"insert into smart_schedule_migrations (version) values ('{version}'); commit"
             )
             applied.append(version)

@@ -318,7 +318,7 @@ create table smart_schedule_attempts (
 create index smart_schedule_attempts_open on smart_schedule_attempts (next_check_at, id)
     where ended_at is null and state <> 'prepared';
 create index smart_schedule_attempts_waiting on smart_schedule_attempts (prepared_at, id) where state = 'prepared';
-create index smart_schedule_attempts_ended on smart_schedule_attempts (policy_id, ended_at) where ended_at is not null;
+create index smart_schedule_attempts_ended on smart_schedule_attempts (policy_id, coalesce(ended_at, 'infinity'));
 -- retention takes the oldest ends first
 create index smart_schedule_attempts_oldest on smart_schedule_attempts (ended_at) where ended_at is not null;
 create index smart_schedule_attempts_of_occurrence on smart_schedule_attempts (occurrence_id);

@@ -51,9 +51,9 @@ where s.policy_id = :policy_id::bigint and s.archived_at is null and p.archived_
 
 -- name: policy_for_freeze
 -- The policy under its row lock: a freeze and an enabling at once take turns.
+-- No row lock: an operator's freeze does not wait for a long tick, whose batches are asked again before they are sent.
 select id, tenant_id, name from smart_schedule_policy_groups
 where id = :policy_id::bigint and (:tenant_id::text is null or tenant_id = :tenant_id) and archived_at is null
-for update
 
 -- name: policy_status
 -- Where every policy stands: state, freeze, last tick, open work.
@@ -139,7 +139,7 @@ where o.schedule_id = :schedule_id::bigint and o.request_id = :request_id and o.
 with closed as (
     update smart_schedule_attempts set state = 'interrupted', reason = 'closed_by_operator', ended_at = now(),
            detail = detail || jsonb_build_object('closed_by', :by::text, 'why', :why::text)
-    where id = :attempt_id::uuid and ended_at is null and state <> 'prepared'
+    where id = :attempt_id::uuid and ended_at is null and state not in ('prepared', 'dispatching')
       and (:tenant_id::text is null or tenant_id = :tenant_id)
     returning id, tenant_id, policy_id, tick_id, occurrence_id, action, project_id, reference
 ), machines as (

@@ -5,7 +5,7 @@ from smart_schedule_occurrences o
 join smart_schedule_schedules s on s.id = o.schedule_id
 join smart_schedule_policy_groups p on p.id = s.policy_id
 where o.id = :occurrence_id::bigint
-for update of p
+for no key update of p
 
 -- name: read_tick
 -- The occurrence and all that may forbid it to begin.
@@ -183,12 +183,23 @@ with taken as (
 select owner_id as attempt_id, count(*) as machines from taken group by owner_id
 
 -- name: skip_lost_races
--- Decisions whose lock somebody else took in the meantime.
-update smart_schedule_machine_decisions d
-set action = 'skip', reason = 'locked', attempt_id = null
-where d.tick_id = :tick_id::bigint and d.ticked_at = :ticked_at::timestamptz and d.attempt_id is not null
-  and not exists (select from smart_schedule_machine_locks l
-                  where l.machine_id = d.machine_id and l.owner_id = d.attempt_id and l.freed_at is null)
+-- Decisions whose lock somebody else took in the meantime; returns what they had been, with the gain that is not to be had.
+with lost as (
+    select d.machine_id, d.action, d.reason,
+           case when d.action in ('stop', 'power_off') then -coalesce(d.current_net_cny_per_day, 0)
+                when d.best_net_cny_per_day is null then 0
+                when d.action = 'switch' then d.best_net_cny_per_day - coalesce(d.current_net_cny_per_day, 0)
+                else d.best_net_cny_per_day end as gain
+    from smart_schedule_machine_decisions d
+    where d.tick_id = :tick_id::bigint and d.ticked_at = :ticked_at::timestamptz and d.attempt_id is not null
+      and not exists (select from smart_schedule_machine_locks l
+                      where l.machine_id = d.machine_id and l.owner_id = d.attempt_id and l.freed_at is null)
+), skipped as (
+    update smart_schedule_machine_decisions d
+    set action = 'skip', reason = 'locked', attempt_id = null
+    from lost where d.tick_id = :tick_id::bigint and d.ticked_at = :ticked_at::timestamptz and d.machine_id = lost.machine_id
+)
+select action, reason, count(*) as machines, sum(gain)::float8 as gain_cny_per_day from lost group by action, reason
 
 -- name: drop_empty_attempts
 -- A batch that won no lock was never an attempt.

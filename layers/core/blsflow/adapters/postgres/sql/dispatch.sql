@@ -1,7 +1,8 @@
 -- name: lock_attempt
--- The attempt and all that may forbid sending it, under its row lock.
+-- The attempt and all that may forbid sending it, under its row lock. It was prepared in its tick's own transaction, so that
+-- prepared_at is its decisions' ticked_at, and says which partition they are in.
 select a.id, a.tenant_id, a.policy_id, a.tick_id, a.occurrence_id, a.idempotency_key, a.action, a.project_id,
-       a.run_config_id, a.state, a.valid_until > now() as valid,
+       a.run_config_id, a.state, a.prepared_at, a.valid_until > now() as valid,
        p.enabled and p.archived_at is null as policy_enabled, p.execution_mode,
        exists (select from smart_schedule_freezes f where f.policy_id = a.policy_id and f.lifted_at is null) as frozen,
        exists (select from smart_schedule_executor_leases e
@@ -27,6 +28,7 @@ with held as (
 ), skipped as (
     update smart_schedule_machine_decisions d set action = 'skip', reason = 'locked'
     from dropped where d.attempt_id = :attempt_id::uuid and d.machine_id = dropped.machine_id
+      and d.ticked_at = :ticked_at::timestamptz
 ), sent as (
     update smart_schedule_attempts
     set state = 'dispatching', dispatched_at = now(), request_expires_at = now() + :request_timeout::interval,
@@ -35,6 +37,11 @@ with held as (
     returning request_expires_at
 )
 select h.machine_id, h.fencing_token, s.request_expires_at from held h cross join sent s order by h.machine_id
+
+-- name: prepared_span
+-- Between which ticks these attempts were prepared: the partitions of their decisions.
+select min(prepared_at) as first_ticked_at, max(prepared_at) as last_ticked_at
+from smart_schedule_attempts where id = any (:attempt_ids::uuid[])
 
 -- name: end_unsent
 -- Never sent: nothing can have happened, so everything it holds is free at once.
@@ -52,6 +59,7 @@ with ended as (
 ), skipped as (
     update smart_schedule_machine_decisions d set action = 'skip', reason = :reason
     from machines m where d.attempt_id = m.attempt_id and d.machine_id = m.machine_id
+      and d.ticked_at between :first_ticked_at::timestamptz and :last_ticked_at::timestamptz
 ), logged as (
     insert into smart_schedule_log_events (at, tenant_id, policy_id, level, code, params, tick_id, attempt_id)
     select now(), e.tenant_id, e.policy_id, 'warning', 'batch_not_sent',
@@ -95,7 +103,7 @@ with accepted as (
         retry_at = now() + least(interval '1 minute' * power(2, least(known.failures, 6)), interval '1 hour')
 ), decided as (
     update smart_schedule_machine_decisions d set job_id = :job_id
-    from accepted a where d.attempt_id = a.id
+    from accepted a where d.attempt_id = a.id and d.ticked_at = :ticked_at::timestamptz
 ), logged as (
     insert into smart_schedule_log_events (at, tenant_id, policy_id, level, code, params, tick_id, attempt_id)
     select now(), a.tenant_id, a.policy_id, case when exists (select from refused) then 'warning' else 'info' end,
@@ -107,6 +115,18 @@ with accepted as (
     from accepted a
 )
 select count(*) as written from accepted
+
+-- name: accepted_too_late
+-- The attempt was closed while its answer was on the way: the job that exists all the same is kept, and said.
+with late as (
+    update smart_schedule_attempts set detail = detail || jsonb_build_object('late_job_id', :job_id::text)
+    where id = :attempt_id::uuid
+    returning id, tenant_id, policy_id, tick_id, action, project_id
+)
+insert into smart_schedule_log_events (at, tenant_id, policy_id, level, code, params, tick_id, attempt_id)
+select now(), tenant_id, policy_id, 'error', 'job_accepted_late',
+       jsonb_build_object('action', action, 'project_id', project_id, 'job_id', :job_id::text), tick_id, id
+from late
 
 -- name: attempt_not_taken
 -- The service took nothing (busy: skipped, rejected: failed): nothing will happen, everything is free at once.

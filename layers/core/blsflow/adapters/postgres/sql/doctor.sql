@@ -7,7 +7,7 @@ group by schedule_id having count(*) > 1 limit :page_size::integer
 -- name: doctor_twice_recorded
 -- A planned time is recorded once.
 select schedule_id, planned_at, array_agg(id order by id) as occurrence_ids
-from smart_schedule_occurrences where origin = 'planned'
+from smart_schedule_occurrences where origin = 'planned' and recorded_at > now() - interval '1 day'
 group by schedule_id, planned_at having count(*) > 1 limit :page_size::integer
 
 -- name: doctor_unbegun_occurrences
@@ -41,7 +41,7 @@ order by 1 limit :page_size::integer
 -- Every decision belongs to a tick.
 select d.tick_id, d.ticked_at, count(*) as decisions
 from smart_schedule_machine_decisions d
-where not exists (select from smart_schedule_ticks t where t.id = d.tick_id)
+where d.ticked_at > now() - interval '1 day' and not exists (select from smart_schedule_ticks t where t.id = d.tick_id)
 group by d.tick_id, d.ticked_at limit :page_size::integer
 
 -- name: doctor_ticks_without_their_decisions

@@ -1,6 +1,6 @@
 -- name: expire_prepared
 -- Decisions that are too old to be sent, with nobody sending them.
-select id from smart_schedule_attempts
+select id, prepared_at from smart_schedule_attempts
 where state = 'prepared' and valid_until <= now()
 order by id limit :page_size::integer for update skip locked
 
@@ -158,11 +158,7 @@ with looked as (
     from looked l join tally t using (id)
     where a.id = l.id and a.ended_at is null
     returning a.id, a.tenant_id, a.policy_id, a.tick_id, a.occurrence_id, a.action, a.project_id, a.state, a.reason,
-              a.reference, a.job_state, a.ended_at, t.succeeded, t.failed, l.alert, a.dispatched_at
-), decided as (
-    update smart_schedule_machine_decisions d set job_id = c.reference
-    from changed c join before b using (id)
-    where d.attempt_id = c.id and b.reference is null and c.reference is not null
+              a.reference, a.job_state, a.ended_at, t.succeeded, t.failed, l.alert, a.dispatched_at, a.prepared_at
 ), logged as (
     insert into smart_schedule_log_events (at, tenant_id, policy_id, level, code, params, tick_id, attempt_id)
     select now(), tenant_id, policy_id, case when state = 'failed' then 'error' else 'info' end, 'job_ended',
@@ -186,20 +182,32 @@ with looked as (
                               'waiting_for', reason, 'since', dispatched_at), now(), now()
     from changed where alert
 )
-select id, tenant_id, policy_id, state, alert, ended_at is not null as ended from changed
+select c.id, c.tenant_id, c.policy_id, c.state, c.alert, c.ended_at is not null as ended, c.reference, c.prepared_at,
+       b.reference is null and c.reference is not null as found
+from changed c join before b using (id)
+
+-- name: name_found_job
+-- A job that was found by reading back is named in its decisions too, in the one partition that holds them.
+update smart_schedule_machine_decisions set job_id = :job_id
+where attempt_id = :attempt_id::uuid and ticked_at = :ticked_at::timestamptz
 
 -- name: failed_shares
--- How the machines of each policy's actions fared, since its last freeze was lifted and within its own window.
-select to_jsonb(p) as policy,
-       count(*) filter (where m.state in ('failed', 'refused')) as failed, count(*) as finished
+-- How the machines of each policy's actions fared within its own window and since its last freeze was lifted. Attempts that
+-- ended before the cut-off have no later machine, so that the index passes over all history.
+select to_jsonb(p) as policy, f.failed, f.finished
 from smart_schedule_policy_groups p
-join smart_schedule_attempts a on a.policy_id = p.id
-join smart_schedule_attempt_machines m on m.attempt_id = a.id
-where p.id = any (:policy_ids::bigint[]) and m.ended_at > now() - make_interval(secs => p.failed_share_window_sec)
-  and m.state in ('succeeded', 'failed', 'refused')
-  and m.ended_at > coalesce((select max(f.lifted_at) from smart_schedule_freezes f where f.policy_id = p.id), '-infinity')
-  and not exists (select from smart_schedule_freezes f where f.policy_id = p.id and f.lifted_at is null)
-group by p.id
+cross join lateral (
+    select greatest(now() - make_interval(secs => p.failed_share_window_sec),
+                    coalesce((select max(z.lifted_at) from smart_schedule_freezes z where z.policy_id = p.id), '-infinity')) as at
+) since
+cross join lateral (
+    select count(*) filter (where m.state in ('failed', 'refused')) as failed, count(*) as finished
+    from smart_schedule_attempts a join smart_schedule_attempt_machines m on m.attempt_id = a.id
+    where a.policy_id = p.id and coalesce(a.ended_at, 'infinity') > since.at
+      and m.ended_at > since.at and m.state in ('succeeded', 'failed', 'refused')
+) f
+where p.id = any (:policy_ids::bigint[])
+  and not exists (select from smart_schedule_freezes z where z.policy_id = p.id and z.lifted_at is null)
 
 -- name: maintain_partitions
 -- A week of daily partitions ahead, none past retention; free of cost and of locks when nothing is to be done.

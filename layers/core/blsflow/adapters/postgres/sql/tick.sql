@@ -8,15 +8,25 @@ insert into smart_schedule_profit_fetches (fetched_at, source, outcome, detail, 
 values (now(), :source, :outcome, :detail, :prices::integer, :flags::text[])
 
 -- name: store_readings
--- The readings of a snapshot as they came; judging them is the tick's work.
+-- The readings of a snapshot as they came; judging them is the tick's work. Two names of one key with different prices are
+-- no price: which of them is meant is not known.
+with named as (
+    select coalesce(a.price_key, upper(trim(r.price_key))) as price_key, r.algorithm, r.taken_at, r.revenue, r.unit,
+           r.currency, r.flags
+    from unnest(:keys::text[], :algorithms::text[], :taken_at::timestamptz[], :revenues::double precision[],
+                :units::text[], :currencies::text[], :flags::text[])
+         as r (price_key, algorithm, taken_at, revenue, unit, currency, flags)
+    left join smart_schedule_price_aliases a on a.alias = upper(trim(r.price_key))
+), counted as (
+    select price_key, count(distinct (revenue, unit, currency, algorithm)) > 1 as contradictory from named group by price_key
+)
 insert into smart_schedule_profit_readings
     (price_key, algorithm, taken_at, received_at, source, revenue, unit, currency, flags)
-select coalesce(a.price_key, upper(trim(r.price_key))), r.algorithm, r.taken_at, now(), :source, r.revenue, r.unit, r.currency,
-       coalesce(string_to_array(nullif(r.flags, ''), ','), '{}')
-from unnest(:keys::text[], :algorithms::text[], :taken_at::timestamptz[], :revenues::double precision[],
-            :units::text[], :currencies::text[], :flags::text[])
-     as r (price_key, algorithm, taken_at, revenue, unit, currency, flags)
-left join smart_schedule_price_aliases a on a.alias = upper(trim(r.price_key))
+select distinct on (n.price_key) n.price_key, n.algorithm, n.taken_at, now(), :source,
+       case when c.contradictory then 'NaN' else n.revenue end, n.unit, n.currency,
+       coalesce(string_to_array(nullif(n.flags, ''), ','), '{}')
+from named n join counted c using (price_key)
+order by n.price_key, n.taken_at desc
 
 -- name: due_schedules
 -- The next due schedules that nobody else is scanning, in turns over the tenants so that a large one starves no other.
