@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from blsflow.ports import StoreError
 from blsflow.settings import InvalidSetting
 from tests.integration.handler_scenes import (
     EVENTS,
@@ -262,6 +263,22 @@ def test_settings_that_cannot_be_meant_stop_a_function_by_name(deployment: Deplo
     line = deployment.summary("tick")
     assert line["error"] == "InvalidSetting"
     assert "BLSFLOW_SCHEDULER_BATCH_SIZE='lots'" in line["cause"]
+
+
+def test_rotated_database_credentials_need_no_new_container(deployment: Deployment) -> None:
+    """R11.3: a container that was refused reads the secret again at its next invocation, and is let in."""
+    at = deployment.address
+    place = {"host": at.host, "port": at.port, "username": at.user, "dbname": at.dbname}
+
+    def secret_with(password: str) -> str:
+        return json.dumps({**place, "password": password})
+
+    arn = client("secretsmanager").create_secret(Name="db", SecretString=secret_with("outdated"))["ARN"]
+    deployment.set(BLSFLOW_SCHEDULER_DATABASE_URL="", BLSFLOW_SCHEDULER_DATABASE_SECRET_ARN=arn)
+    with pytest.raises(StoreError, match="authentication failed"):
+        deployment.invoke("notify", sample("notify/schedule"))
+    client("secretsmanager").put_secret_value(SecretId=arn, SecretString=secret_with(at.password))
+    assert deployment.invoke("notify", sample("notify/schedule")) == {"published": 0}
 
 
 def test_no_line_of_a_round_holds_a_secret(deployment: Deployment) -> None:
