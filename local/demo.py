@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 _DEADLINE_SEC: Final = 240
 _LOOK_EVERY_SEC: Final = 2
+_LAST_JOBS_SEC: Final = 20
+"""How long the last jobs of a complete demonstration are waited for; a power-off is confirmed after a minute."""
 
 _DECIDED = """
 select split_part(key, '/', 1) as action, split_part(key, '/', 2) as reason, sum(value::int) as machines
@@ -143,6 +145,8 @@ def _watch(
             if happened and kind not in told:
                 told.add(kind)
                 progress(line)
+        if not missing:
+            ends = min(ends, time.monotonic() + _LAST_JOBS_SEC)
         if (not missing and work.open == 0) or time.monotonic() > ends:
             return work, missing
         time.sleep(_LOOK_EVERY_SEC)

@@ -20,6 +20,8 @@ STOPPED_MAX_NAMEPLATE_SHARE = 0.3
 STOPPED_MAX_POWER_W = 100.0
 """What a stopped machine's fans and controller may draw where the nameplate is unknown."""
 OFF_MAX_POWER_W = 20.0
+SILENT_WITHOUT_POWER = timedelta(seconds=60)
+"""How much younger than a machine's last report the meter's reading must be to outweigh it."""
 CLOCK_SKEW = timedelta(seconds=30)
 """How far ahead of ours a reading's clock may be."""
 
@@ -88,8 +90,8 @@ def confirm(  # noqa: PLR0913 - every reading and every clock is an argument
 
     A switch or start is confirmed by hashing on the target project while drawing at least 10 W; a stop by a
     hashrate of 0 and a draw below 30 % of the nameplate (100 W if that is unknown); a power-off by a draw
-    below 20 W. Readings count if taken after `not_before`, at most `report_max_age_sec` ago and at most 30 s
-    ahead.
+    below 20 W, unless it reported to be hashing within a minute of that. Readings count if taken after
+    `not_before`, at most `report_max_age_sec` ago and at most 30 s ahead.
     """
     if observed is None:
         return Waiting(reason="no_report")
@@ -142,13 +144,20 @@ def _stopped(readings: _Readings) -> Confirmation:
 
 
 def _off(readings: _Readings) -> Confirmation:
-    """Judge by the meter, since a machine without power reports nothing; but one that hashes is not off."""
-    if readings.hashrate_hs is not None and readings.hashrate_hs > 0:
-        return Contradicted(reason="still_hashing", seen_at=readings.reported_at)
+    """Judge by the meter, since a machine without power reports nothing; but one that hashes is not off.
+
+    Its last words may have been of hashing: they stop to count once the meter has shown no draw for a while longer
+    than machines are silent.
+    """
+    hashing = readings.hashrate_hs is not None and readings.hashrate_hs > 0
     if readings.power_w is None:
+        if hashing:
+            return Contradicted(reason="still_hashing", seen_at=readings.reported_at)
         return Waiting(reason="no_power")
     if readings.power_w >= OFF_MAX_POWER_W:
         return Contradicted(reason="still_drawing_power", seen_at=readings.power_at)
+    if hashing and readings.power_at - readings.reported_at < SILENT_WITHOUT_POWER:
+        return Contradicted(reason="still_hashing", seen_at=readings.reported_at)
     return Confirmed()
 
 

@@ -57,12 +57,10 @@ class FollowBatches:
         ]
         with self._store.transaction() as tx:
             standings = tx.record_settlements(settlements)
-            failing = [
-                s.attempt.policy_id
-                for s in settlements
-                if s.attempt.policy_id is not None and any(not outcome.succeeded for outcome in s.outcomes)
+            concerned = [
+                s.attempt.policy_id for s in settlements if s.outcomes and s.attempt.policy_id is not None
             ]
-            frozen = freeze_on_failures(tx, failing)
+            frozen = freeze_on_failures(tx, concerned)
         self._report.frozen += frozen
         self._report.ended += sum(standing.ended for standing in standings)
         self._report.alerts += sum(standing.alert for standing in standings)
