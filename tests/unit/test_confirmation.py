@@ -12,7 +12,7 @@ from blsflow.domain.execution import CommandKind
 SENT_AT = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 NOW = SENT_AT + timedelta(seconds=120)
 SEEN_AT = SENT_AT + timedelta(seconds=90)
-LAST_WORDS = {"hashrate_hs": 1e14, "reported_at": SEEN_AT - timedelta(seconds=60)}
+LAST_WORDS = {"hashrate_hs": 1e14, "reported_at": NOW - timedelta(seconds=60)}
 TARGET, OTHER = 7, 8
 
 MINING = Observed(
@@ -116,9 +116,9 @@ def test_a_stop_is_confirmed_by_hashrate_and_power(changes: dict[str, Any], expe
         # kW read as W: 3.05 "W" beside a hashrate is no proof of being off
         ({"hashrate_hs": 1e14, "reported_at": SEEN_AT, "power_w": 3.05}, "contradicted still_hashing"),
         # its last words, and a meter that has shown no draw for a minute more; one second less may be a mix-up
-        (LAST_WORDS | {"power_at": SEEN_AT}, "confirmed"),
-        (LAST_WORDS | {"power_at": SEEN_AT - timedelta(seconds=1)}, "contradicted still_hashing"),
-        (LAST_WORDS | {"power_at": SEEN_AT, "power_w": None}, "contradicted still_hashing"),
+        (LAST_WORDS | {"power_at": NOW}, "confirmed"),
+        (LAST_WORDS | {"power_at": NOW - timedelta(seconds=1)}, "contradicted still_hashing"),
+        (LAST_WORDS | {"power_at": NOW, "power_w": None}, "contradicted still_hashing"),
         # the last report of a machine that has lost its power since
         ({"hashrate_hs": 1e14, "reported_at": SENT_AT - timedelta(seconds=1)}, "confirmed"),
     ],
