@@ -9,7 +9,8 @@ import pytest
 
 from blsflow.domain.errors import InvalidExecutionRequest
 from blsflow.flow import schedules
-from blsflow.flow.schedules import ExecutionTargetUnavailable, RequestConflict, UnknownSchedule
+from blsflow.flow.control import RequestConflict
+from blsflow.flow.schedules import ExecutionTargetUnavailable, UnknownSchedule
 from tests.integration.conversing import EVERY_MINUTE, RUN_SEC, TARGET, ConversationScene
 
 if TYPE_CHECKING:

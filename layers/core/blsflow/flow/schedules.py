@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from blsflow.domain.errors import BlsflowError, InvalidExecutionRequest
 from blsflow.domain.history import HistoryCursor
 from blsflow.domain.recurrence_document import parse_rule
+from blsflow.flow.control import RequestConflict
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -65,18 +66,6 @@ class VersionConflict(BlsflowError):
         )
         self.schedule_id = schedule_id
         self.version = version
-
-
-class RequestConflict(BlsflowError):
-    """A request id that was used with another body before (R8.8)."""
-
-    def __init__(self, request_id: str, occurrence_id: int) -> None:
-        super().__init__(
-            f"request id {request_id!r} was used for another request (occurrence {occurrence_id}): "
-            "use a new id for a new run"
-        )
-        self.request_id = request_id
-        self.occurrence_id = occurrence_id
 
 
 class ExecutionTargetUnavailable(BlsflowError):

@@ -24,32 +24,34 @@ if TYPE_CHECKING:
     from blsflow.domain.scan import ScanPlan
     from blsflow.domain.settle import OpenAttempt, Settlement
     from blsflow.domain.verdict import Verdict
-    from blsflow.ports.rows import (
+    from blsflow.ports.people import (
         AttemptEnd,
-        AttemptStanding,
-        BegunTick,
         Cancelled,
         ClosedAttempt,
+        LeaseChange,
+        ManualFreeze,
+        OccurrenceRow,
+        RequestedRun,
+        ScheduleVersion,
+        SetEnabled,
+        TrialTick,
+    )
+    from blsflow.ports.rows import (
+        AttemptStanding,
+        BegunTick,
         Dispatch,
         DueSchedule,
         FailedShare,
-        LeaseChange,
-        ManualFreeze,
         NewAttempt,
         NotBegun,
-        OccurrenceRow,
         OpenAges,
         OpenCancel,
         OpenRun,
         PendingNotification,
         PreparedAttempts,
-        RequestedRun,
-        ScheduleVersion,
-        SetEnabled,
         SettledRun,
         StartedRun,
         TickResult,
-        TrialTick,
         WaitingOccurrence,
     )
 
