@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from tests.e2e.conftest import Watched
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = pytest.mark.timeout(420)
 
 GUARD = 1
 """A policy of profit_guard over two sites, whose machines the faults are tried on."""
@@ -52,16 +52,18 @@ update smart_schedule_attempts set request_expires_at = now() - interval '5 minu
 """
 
 
-def follow(product: Watched, *, time_passes: bool = False) -> None:
-    """Follow what was sent until nothing is open and no machine is locked."""
+def follow(product: Watched, tick_id: int, *, time_passes: bool = False) -> None:
+    """Follow what a tick sent until all of it ended and none of its machines is locked."""
+    sent = f"select id from smart_schedule_attempts where tick_id = {tick_id}"
 
     def settled() -> bool:
         if time_passes:
             product.rows(LATER)
-        return bool(product.value(OPEN) == 0 and product.value(UNFREED) == 0)
+        under_way = product.value(f"select count(*) from ({sent} and ended_at is null) x")
+        return bool(under_way == 0 and product.value(f"{UNFREED} and owner_id in ({sent})") == 0)
 
     product.invoke("reconcile", wait=False)
-    product.wait("every attempt ended and every lock is free", settled, within_sec=90)
+    product.wait("every attempt ended and its locks are free", settled, within_sec=180)
 
 
 def outcomes(product: Watched, tick_id: int) -> set[tuple[str, str | None]]:
@@ -168,7 +170,7 @@ def test_poison_ends_in_the_dead_letter_queue(product: Watched, stage: str) -> N
     assert product.value(f"select machines from smart_schedule_ticks where id = {tick_id}") > 0
     failed = [line for line in product.lines(stage.lower()) if line["message"] == f"{stage.lower()}_failed"]
     assert len(failed) == 5
-    follow(product)
+    follow(product, tick_id)
 
 
 @pytest.mark.parametrize(
@@ -198,7 +200,7 @@ def test_a_fault_of_device_control_is_followed_to_its_end(
     product.rows(UPSET)
     with product.faults(product.product.device_control_url, **faults):
         tick_id = product.tick(GUARD)
-        follow(product, time_passes=True)
+        follow(product, tick_id, time_passes=True)
     assert ends <= outcomes(product, tick_id)
     assert machines <= machine_outcomes(product, tick_id)
     assert_sound(product)
@@ -274,5 +276,5 @@ def test_an_outage_of_the_feed_freezes_once_until_a_user_lifts_it(product: Watch
     tick_id = product.tick(OTHER_GUARD)
     assert product.rows(f"select failure from smart_schedule_ticks where id = {tick_id}") == [[None]]
     assert product.value(count) == 0
-    follow(product)
+    follow(product, tick_id)
     assert_sound(product)
