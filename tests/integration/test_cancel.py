@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from blsflow.flow import schedules
+from blsflow.flow import control, schedules
 from blsflow.flow.schedules import UnknownOccurrence, UnknownSchedule
 from local.simulators.device_control import DeviceFaults
 from tests.integration.conversing import LOST_SENDER_SEC, RUN_SEC, ConversationScene
@@ -312,13 +312,13 @@ def test_a_cancel_racing_the_end_does_not_overwrite_it(scene: ConversationScene)
 
 
 def test_an_answer_that_comes_after_the_end_changes_nothing(scene: ConversationScene) -> None:
-    """R8.7 (K35): closed by hand while its start was on the way: the late answer is too late."""
+    """R8.7 (K35): given up as lost and closed by hand while its start was on the way: the late answer is too late."""
     schedule = scene.schedule()
+    scene.faults(endless_rate=1.0)
     occurrence = _recorded(scene, schedule)
 
     def close() -> None:
-        from blsflow.flow import control  # noqa: PLC0415 - next to its only use
-
+        scene.later(LOST_SENDER_SEC)
         attempt = scene.value("select id from smart_schedule_attempts")
         control.release(scene.app.store, attempt, by="op", why="test")
 
