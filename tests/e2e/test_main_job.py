@@ -97,7 +97,7 @@ def test_the_schedule_alone_brings_jobs_to_their_confirmed_end(product: Watched)
     product.wait("the schedule fired", lambda: product.value(ticked) == policies, within_sec=120)
     product.wait("jobs were accepted", lambda: product.value(sent) > 0, within_sec=60)
     product.wait(
-        "nothing is open", lambda: product.value(OPEN) == product.value(UNFREED) == 0, within_sec=120
+        "nothing is open", lambda: product.value(OPEN) == product.value(UNFREED) == 0, within_sec=180
     )
     confirmed = "select count(*) from smart_schedule_attempt_machines where state = 'succeeded'"
     assert product.value(confirmed) > 0
