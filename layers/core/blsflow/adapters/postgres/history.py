@@ -23,6 +23,10 @@ _COLUMNS: Final = (
 )
 
 
+IN_ORDER: Final = "set local enable_sort = off; set local enable_bitmapscan = off"
+"""A prepared plan guesses windows that it does not know to be small, and would read and sort all of a long one."""
+
+
 class HistoryQueries:
     """The part of a transaction that reads history."""
 
@@ -31,6 +35,7 @@ class HistoryQueries:
     def history(self, query: HistoryQuery) -> Sequence[OccurrenceRow]:
         """Return a page of occurrences, newest planned time first."""
         sql, params = page_of(query)
+        self._session.run(IN_ORDER)
         rows = self._session.query_text(sql, **params)
         return [OccurrenceRow(**{"occurrence_id": row.pop("id"), **row}) for row in rows]
 
