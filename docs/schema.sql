@@ -873,6 +873,8 @@ CREATE INDEX smart_schedule_occurrences_history ON public.smart_schedule_occurre
 
 CREATE UNIQUE INDEX smart_schedule_occurrences_manual ON public.smart_schedule_occurrences USING btree (schedule_id, request_id) WHERE (origin = 'manual'::text);
 
+CREATE INDEX smart_schedule_occurrences_of_schedule_by_state ON public.smart_schedule_occurrences USING btree (schedule_id, state, planned_at DESC, id DESC);
+
 CREATE INDEX smart_schedule_occurrences_of_tenant ON public.smart_schedule_occurrences USING btree (tenant_id, planned_at DESC, id DESC);
 
 CREATE UNIQUE INDEX smart_schedule_occurrences_planned ON public.smart_schedule_occurrences USING btree (schedule_id, planned_at) WHERE (origin = 'planned'::text);

@@ -28,3 +28,5 @@ create unique index smart_schedule_attempts_of_conversation
 create index smart_schedule_occurrences_of_tenant on smart_schedule_occurrences (tenant_id, planned_at desc, id desc);
 create index smart_schedule_occurrences_filtered
     on smart_schedule_occurrences (tenant_id, kind, state, planned_at desc, id desc);
+create index smart_schedule_occurrences_of_schedule_by_state
+    on smart_schedule_occurrences (schedule_id, state, planned_at desc, id desc);
