@@ -33,7 +33,8 @@ def handler(_event: dict[str, Any], context: object) -> dict[str, object]:
             )
             frozen += report.frozen
             failures |= {step: str(error) for step, error in report.failures.items()}
-            if not report.open_attempts and time.monotonic() - began > _SETTLING_IN_SEC:
+            idle = not report.open_attempts and report.oldest_lock_sec == 0
+            if idle and time.monotonic() - began > _SETTLING_IN_SEC:
                 break
             time.sleep(min(_PAUSE_SEC, max(0.0, ends - time.monotonic())))
         line |= {

@@ -5,7 +5,8 @@ is followed over `ramp_sec`::
 
     switch, start   0 - 40 %    the old project's hashing has ended, idle draw
                     40 - 100 %  restarted on the new project, hashrate and draw rise to the full
-    stop, power off             hashrate and draw fall to the idle draw, or to the meter's residue
+    stop                        hashrate and draw fall to the idle draw
+    power off                   silent at once, while the draw falls to the meter's residue
 
 Readings carry a seeded noise of about one per cent.
 """
@@ -148,9 +149,7 @@ class World:
             machine_id=machine.machine_id,
             status=status,
             project_id=project_id,
-            hashrate_hs=None
-            if status == "off" and share == 0
-            else machine.hashrate_hs * share * self._noisy(),
+            hashrate_hs=None if status == "off" else machine.hashrate_hs * share * self._noisy(),
             power_w=(idle_w + (machine.power_w - idle_w) * share) * self._noisy(),
             project_since=since,
         )
