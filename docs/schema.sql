@@ -522,7 +522,7 @@ CREATE TABLE public.smart_schedule_policy_groups (
     CONSTRAINT smart_schedule_policy_groups_failed_share_window_sec_check CHECK ((failed_share_window_sec > 0)),
     CONSTRAINT smart_schedule_policy_groups_freeze_after_failures_check CHECK ((freeze_after_failures > 0)),
     CONSTRAINT smart_schedule_policy_groups_freeze_jump_factor_check CHECK (((freeze_jump_factor > (1)::double precision) AND (freeze_jump_factor < 'Infinity'::double precision))),
-    CONSTRAINT smart_schedule_policy_groups_holding_time_sec_check CHECK ((holding_time_sec > 0)),
+    CONSTRAINT smart_schedule_policy_groups_holding_time_sec_check CHECK (((holding_time_sec >= 1) AND (holding_time_sec <= 2592000))),
     CONSTRAINT smart_schedule_policy_groups_max_failed_share_check CHECK (((max_failed_share > (0)::double precision) AND (max_failed_share <= (1)::double precision))),
     CONSTRAINT smart_schedule_policy_groups_max_foreign_changes_check CHECK ((max_foreign_changes >= 0)),
     CONSTRAINT smart_schedule_policy_groups_max_move_share_check CHECK (((max_move_share > (0)::double precision) AND (max_move_share <= (1)::double precision))),
@@ -553,7 +553,7 @@ CREATE TABLE public.smart_schedule_policy_scopes (
     policy_id bigint NOT NULL,
     resource_type text NOT NULL,
     resource_id text NOT NULL,
-    CONSTRAINT smart_schedule_policy_scopes_numbers CHECK (((resource_type <> ALL (ARRAY['cluster'::text, 'machine'::text])) OR (resource_id ~ '^[0-9]{1,18}$'::text))),
+    CONSTRAINT smart_schedule_policy_scopes_numbers CHECK (((resource_type <> ALL (ARRAY['cluster'::text, 'machine'::text])) OR (resource_id ~ '^(0|[1-9][0-9]{0,17})$'::text))),
     CONSTRAINT smart_schedule_policy_scopes_resource_type_check CHECK ((resource_type = ANY (ARRAY['tenant'::text, 'cluster'::text, 'model'::text, 'machine'::text])))
 );
 
@@ -636,7 +636,7 @@ CREATE TABLE public.smart_schedule_resource_eligibilities (
     resource_type text NOT NULL,
     resource_id text NOT NULL,
     allowed boolean NOT NULL,
-    CONSTRAINT smart_schedule_resource_eligibilities_numbers CHECK (((resource_type <> ALL (ARRAY['cluster'::text, 'machine'::text])) OR (resource_id ~ '^[0-9]{1,18}$'::text))),
+    CONSTRAINT smart_schedule_resource_eligibilities_numbers CHECK (((resource_type <> ALL (ARRAY['cluster'::text, 'machine'::text])) OR (resource_id ~ '^(0|[1-9][0-9]{0,17})$'::text))),
     CONSTRAINT smart_schedule_resource_eligibilities_resource_type_check CHECK ((resource_type = ANY (ARRAY['cluster'::text, 'model'::text, 'machine'::text])))
 );
 

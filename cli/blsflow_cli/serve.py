@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     import typer
 
     from blsflow.bootstrap import Application
-    from blsflow.domain.errors import BlsflowError
     from blsflow.flow.notify import NotifyReport
 
 _SCAN_BUDGET_SEC: Final = 40
@@ -102,6 +101,8 @@ class Server:
                 self._stopping.wait(wait_sec)
                 wait_sec = min(_LONGEST_WAIT_SEC, 2 * wait_sec)
                 continue
+            except Exception as error:  # noqa: BLE001 - a round that fails is said, and the next one is another
+                self._voice.failed("round", error)
             if lost_at is not None:
                 away_sec = time.monotonic() - lost_at
                 self._voice.say(
@@ -187,7 +188,7 @@ def _persistently(work: Callable[[], None]) -> None:
     work()
 
 
-def _raise_if_lost(failures: Mapping[str, BlsflowError]) -> None:
+def _raise_if_lost(failures: Mapping[str, Exception]) -> None:
     """A step that failed for want of the database speaks for all of them."""
     for error in failures.values():
         if isinstance(error, StoreUnavailable):

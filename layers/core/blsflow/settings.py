@@ -185,11 +185,17 @@ class _Reader:
         if text is None:
             return None
         cause = "use an http or https address"
+        if "@" in text:
+            raise InvalidSetting(
+                name=name,
+                value="(not shown)",
+                cause=f"{cause} without user or password: tokens have settings of their own",
+            )
         try:
             parts = urlsplit(text)
             complete = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
         except ValueError as error:
-            raise InvalidSetting(name=name, value=text, cause=f"{cause}: {error}") from error
+            raise InvalidSetting(name=name, value=text, cause=cause) from error
         if not complete:
             raise InvalidSetting(name=name, value=text, cause=cause)
         return text.rstrip("/")

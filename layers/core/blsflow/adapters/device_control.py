@@ -24,7 +24,7 @@ from blsflow.adapters.answers import (
     rows,
     words,
 )
-from blsflow.adapters.http import HttpFailure, JsonHttp, Secret, bearer
+from blsflow.adapters.http import HttpFailure, JsonHttp, Secret, bearer, header_text
 from blsflow.domain.execution import (
     Accepted,
     Ambiguous,
@@ -59,8 +59,8 @@ class HttpDeviceControl:
         time-out, dropped or refused connection, 408, 409, 5xx, a redirect, and a 2xx that names no job.
         """
         headers = {
-            "Idempotency-Key": command.key,
-            "X-Caller": command.caller,
+            "Idempotency-Key": header_text(command.key),
+            "X-Caller": header_text(command.caller),
             "X-Expires-At": command.expires_at.isoformat(),
         }
         body = {
@@ -93,7 +93,7 @@ class HttpDeviceControl:
             f"/v1/batches/{quote(key, safe='')}" if job_id is None else f"/v1/jobs/{quote(job_id, safe='')}"
         )
         try:
-            answer = self._http.request("GET", path, headers={"X-Caller": caller})
+            answer = self._http.request("GET", path, headers={"X-Caller": header_text(caller)})
             if answer.status in {HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN}:
                 return JobForbidden()
             if answer.status == HTTPStatus.NOT_FOUND and problem_code(answer) == "job_not_found":
@@ -120,20 +120,21 @@ def _accepted(document: dict[str, Any], asked: set[int]) -> Accepted:
 
 def _job(document: dict[str, Any]) -> JobFound:
     try:
-        return JobFound(
-            job_id=identifier(document, "job_id", max_chars=_MAX_JOB_ID_CHARS),
-            state=JobState(str(document.get("state"))),
-            machines=tuple(
-                MachineResult(
-                    machine_id=_machine_id(row),
-                    state=MachineResultState(str(row.get("state"))),
-                    reason=_reason(row),
-                )
-                for row in rows(document, "machines")
-            ),
+        state = JobState(str(document.get("state")))
+        machines = tuple(
+            MachineResult(
+                machine_id=_machine_id(row),
+                state=MachineResultState(str(row.get("state"))),
+                reason=_reason(row),
+            )
+            for row in rows(document, "machines")
         )
     except ValueError as fault:
         raise OutsideContractError(f"the answer has an unknown state: {fault}") from fault
+    if len({machine.machine_id for machine in machines}) < len(machines):
+        raise OutsideContractError("the answer names a machine twice")
+    job_id = identifier(document, "job_id", max_chars=_MAX_JOB_ID_CHARS)
+    return JobFound(job_id=job_id, state=state, machines=machines)
 
 
 def _machine_id(row: dict[str, Any]) -> int:

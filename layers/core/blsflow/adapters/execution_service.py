@@ -5,7 +5,6 @@ Every request is sent once. Whatever goes wrong outside comes back as a value, n
 
 from __future__ import annotations
 
-import string
 from datetime import UTC, datetime
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final
@@ -25,7 +24,7 @@ from blsflow.adapters.answers import (
     rows,
     words,
 )
-from blsflow.adapters.http import HttpFailure, JsonHttp, Secret, bearer
+from blsflow.adapters.http import HttpFailure, JsonHttp, Secret, bearer, header_text
 from blsflow.domain.conversation import (
     CancelAccepted,
     CancelTooLate,
@@ -65,7 +64,6 @@ _NO_TARGET: Final = frozenset(
         (HTTPStatus.GONE, "conversation_gone"),
     }
 )
-_PLAIN_IN_HEADERS: Final = string.punctuation.replace("%", "")
 
 
 class HttpExecutionService:
@@ -99,7 +97,7 @@ class HttpExecutionService:
         """
         headers = {
             **_identity(command.caller_tenant, command.caller_subject),
-            "Idempotency-Key": _header(command.key),
+            "Idempotency-Key": header_text(command.key),
             "X-Expires-At": command.expires_at.isoformat(),
         }
         body = {
@@ -163,13 +161,8 @@ class HttpExecutionService:
         return CancelAccepted()
 
 
-def _header(value: str) -> str:
-    """Percent-encode what a header cannot carry: anything but visible ASCII, and the percent sign itself."""
-    return quote(value, safe=_PLAIN_IN_HEADERS)
-
-
 def _identity(tenant: str, subject: str) -> dict[str, str]:
-    return {"X-Caller": _header(tenant), "X-On-Behalf-Of": _header(subject)}
+    return {"X-Caller": header_text(tenant), "X-On-Behalf-Of": header_text(subject)}
 
 
 def _path(key: str, run_id: str | None) -> str:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import socket
+import string
 import threading
 import time
 from collections.abc import Callable
@@ -18,7 +19,7 @@ from enum import StrEnum
 from http import HTTPStatus
 from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
 from typing import TYPE_CHECKING, NoReturn, Self, TypeAlias
-from urllib.parse import urlencode, urlsplit
+from urllib.parse import quote, urlencode, urlsplit
 
 from blsflow.domain.errors import BlsflowError, InvalidDocument
 
@@ -30,6 +31,7 @@ MAX_ANSWER_BYTES = 4 * 1024 * 1024
 _CHUNK_BYTES = 64 * 1024
 _SUCCESS = range(200, 300)
 _REDIRECT = range(300, 400)
+_PLAIN_IN_HEADERS = string.punctuation.replace("%", "")
 
 
 Secret: TypeAlias = str | Callable[[], str]
@@ -49,6 +51,11 @@ def _bearer(token: str) -> str:
     if not (text.isascii() and text.isprintable()):
         raise InvalidDocument(field="token", value="(not shown)", cause="has characters that no header holds")
     return f"Bearer {text}"
+
+
+def header_text(value: str) -> str:
+    """Percent-encode what a header cannot carry: anything but visible ASCII, and the percent sign itself."""
+    return quote(value, safe=_PLAIN_IN_HEADERS)
 
 
 class HttpFault(StrEnum):
@@ -175,12 +182,12 @@ class JsonHttp:
         headers = {name.lower(): value for name, value in response.getheaders()}
         status = response.status
         if status in _REDIRECT:
-            host = urlsplit(headers.get("location", "")).hostname or self._host
+            host = _host_of(headers.get("location", "")) or self._host
             raise HttpFailure(
                 HttpFault.REDIRECTED, f"http {status} to {host}: set the URL to the service itself"
             )
         length = headers.get("content-length", "")
-        if length.isdigit() and len(raw) < int(length):
+        if length.isascii() and length.isdigit() and len(raw) < int(length):
             raise HttpFailure(HttpFault.CONNECTION, f"cut off after {len(raw)} of {length} bytes")
         if status == HTTPStatus.NO_CONTENT:
             return HttpAnswer(status=status, headers=headers, body=None)
@@ -252,6 +259,13 @@ def _connect(connection: HTTPConnection) -> None:
         raise HttpFailure(HttpFault.TIMEOUT, "no connection in time", sent=False) from error
     except (OSError, UnicodeError) as error:  # the latter for a host that no name can be made of
         raise HttpFailure(HttpFault.CONNECTION, f"no connection: {error}", sent=False) from error
+
+
+def _host_of(location: str) -> str | None:
+    try:
+        return urlsplit(location).hostname
+    except ValueError:
+        return None
 
 
 def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from blsflow.domain.market import Market
     from blsflow.domain.policy import Policy
 
+# A factor that is beyond all measure is told as this one.
+_SHOWN_FACTOR: Final = 1e12
 # One machine that moves is what policies are for, whatever share of a small fleet it is.
 _FEWEST_MOVES: Final = 2
 # A share of fewer jobs than this says nothing.
@@ -98,7 +100,7 @@ def freeze_for(  # noqa: PLR0913 - each figure has a limit of its own in the pol
     if flagged:
         return Freeze(cause=FreezeCause.ANOMALY_FLAGGED, detail={"flags": sorted(flagged)})
     if policy.freeze_jump_factor is not None and worst_jump > policy.freeze_jump_factor:
-        return Freeze(cause=FreezeCause.PRICE_JUMP, detail={"factor": worst_jump})
+        return Freeze(cause=FreezeCause.PRICE_JUMP, detail={"factor": min(worst_jump, _SHOWN_FACTOR)})
     if (
         policy.max_move_share is not None
         and moves >= _FEWEST_MOVES

@@ -32,7 +32,8 @@ def decode_cursor(text: str) -> HistoryCursor:
     try:
         planned_at, occurrence_id = json.loads(base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)))
         instant = datetime.fromisoformat(planned_at)
-    except (ValueError, TypeError, RecursionError, binascii.Error) as error:
+        instant.astimezone(UTC)
+    except (ValueError, TypeError, OverflowError, RecursionError, binascii.Error) as error:
         raise InvalidExecutionRequest(field="cursor", value=text, cause="not a cursor of ours") from error
     if instant.utcoffset() is None or type(occurrence_id) is not int or not 0 <= occurrence_id <= _LARGEST_ID:
         raise InvalidExecutionRequest(field="cursor", value=text, cause="not a cursor of ours")
@@ -55,3 +56,23 @@ class HistoryQuery:
     def __post_init__(self) -> None:
         if not 1 <= self.limit <= MOST_ROWS:
             raise InvalidExecutionRequest(field="limit", value=self.limit, cause=f"use 1 to {MOST_ROWS}")
+        for name in ("since", "until"):
+            _refuse_edge_of_time(name, getattr(self, name))
+        for name in ("tenant_id", "kind", "state"):
+            text = getattr(self, name)
+            if text is not None and not text.isprintable():
+                raise InvalidExecutionRequest(
+                    field=name, value=text, cause="has characters that cannot be shown"
+                )
+        if self.schedule_id is not None and not 0 <= self.schedule_id <= _LARGEST_ID:
+            raise InvalidExecutionRequest(field="schedule_id", value=self.schedule_id, cause="is no id")
+
+
+def _refuse_edge_of_time(name: str, at: datetime | None) -> None:
+    try:
+        if at is not None:
+            at.astimezone(UTC)
+    except OverflowError as error:
+        raise InvalidExecutionRequest(
+            field=name, value=str(at), cause="is at the end of all times"
+        ) from error

@@ -168,6 +168,12 @@ class Policy:
         for name in _SHARES:
             value = getattr(self, name)
             _require(name, value, "must be a share above 0 and up to 1", ok=value is None or 0 < value <= 1)
+        _require(
+            "holding_time_sec",
+            self.holding_time_sec,
+            "must be at most 30 days",
+            ok=self.holding_time_sec <= _LONGEST_HOLDING_SEC,
+        )
         threshold = self.restart_threshold_cny_per_day
         _require(
             "restart_threshold_cny_per_day", threshold, "not a finite number", ok=math.isfinite(threshold)
@@ -184,6 +190,7 @@ class Policy:
         _require("windows", windows, "names a window id twice", ok=len(set(windows)) == len(windows))
 
 
+_LONGEST_HOLDING_SEC = 2_592_000
 _POSITIVE = (
     "profit_max_age_sec",
     "report_max_age_sec",

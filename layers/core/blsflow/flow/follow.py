@@ -9,14 +9,13 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor, wait
 from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 
-from blsflow.ports import StoreError, StoreUnavailable
+from blsflow.ports import StoreUnavailable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import datetime
     from uuid import UUID
 
-    from blsflow.domain.errors import BlsflowError
     from blsflow.flow.budget import Budget
 
 Item = TypeVar("Item")
@@ -44,10 +43,10 @@ class Following(Protocol[Item, Answer]):
 
 def follow(
     following: Following[Item, Answer], *, concurrency: int, budget: Budget
-) -> tuple[int, dict[str, BlsflowError]]:
+) -> tuple[int, dict[str, Exception]]:
     """Go through the pages while there is time; return how many were answered, and what could not be written."""
     answered_in_all = 0
-    failures: dict[str, BlsflowError] = {}
+    failures: dict[str, Exception] = {}
     pool = ThreadPoolExecutor(max_workers=concurrency, thread_name_prefix="read-back")
     try:
         while budget.is_left():
@@ -58,7 +57,12 @@ def follow(
             done, late = wait(asked, timeout=budget.left_sec() * (1 - _WRITING_SHARE))
             for future in late:
                 future.cancel()
-            answered = [(asked[future], future.result()) for future in done]
+            answered = []
+            for future in done:
+                try:
+                    answered.append((asked[future], future.result()))
+                except Exception as error:  # noqa: BLE001 - whatever is wrong with one attempt stays with it
+                    failures[f"attempt {following.id_of(asked[future])}"] = error
             failures |= _write(following, asked_at, answered)
             answered_in_all += len(answered)
     finally:
@@ -68,7 +72,7 @@ def follow(
 
 def _write(
     following: Following[Item, Answer], asked_at: datetime, answered: Sequence[tuple[Item, Answer]]
-) -> dict[str, BlsflowError]:
+) -> dict[str, Exception]:
     """Write a page at once; if that fails, each answer by itself, so that only a bad one is left out."""
     if not answered:
         return {}
@@ -76,14 +80,14 @@ def _write(
         following.write(asked_at, answered)
     except StoreUnavailable:
         raise
-    except StoreError:
-        failures: dict[str, BlsflowError] = {}
+    except Exception:  # noqa: BLE001 - whichever answer it was, the others are written
+        failures: dict[str, Exception] = {}
         for item, answer in answered:
             try:
                 following.write(asked_at, [(item, answer)])
             except StoreUnavailable:
                 raise
-            except StoreError as error:
+            except Exception as error:  # noqa: BLE001 - whatever is wrong with one attempt stays with it
                 failures[f"attempt {following.id_of(item)}"] = error
         return failures
     return {}

@@ -46,7 +46,7 @@ class ReconcileReport:
     oldest_open_sec: float = 0.0
     oldest_lock_sec: float = 0.0
     frozen: list[int] = field(default_factory=list)
-    failures: dict[str, BlsflowError] = field(default_factory=dict)
+    failures: dict[str, Exception] = field(default_factory=dict)
 
 
 def reconcile(

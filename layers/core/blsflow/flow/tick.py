@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
-from blsflow.domain.errors import BlsflowError
 from blsflow.domain.prices import FeedUnavailable
 from blsflow.domain.scan import ScanPlan, plan_scan
 
@@ -49,7 +48,7 @@ class TickReport:
     closed_unbegun: int = 0
     expired_attempts: int = 0
     requeued_attempts: int = 0
-    failures: dict[str, BlsflowError] = field(default_factory=dict)
+    failures: dict[str, Exception] = field(default_factory=dict)
 
 
 def tick(
@@ -66,7 +65,7 @@ def tick(
     def step(name: str, work: Callable[[], None]) -> None:
         try:
             work()
-        except BlsflowError as error:
+        except Exception as error:  # noqa: BLE001 - one bad row or answer takes no other step with it
             report.failures[name] = error
 
     step("prices", lambda: _refresh_prices(store, feed, settings, report))

@@ -77,8 +77,11 @@ class DecideQueries:
             return NotBegun(reason=objection, closed=bool(closed[0]["closed"]))
         try:
             policy = policy_of(row["policy"], row["candidates"], row["windows"])
-        except InvalidDocument:
+        except InvalidDocument as error:
             self._session.query("skip_occurrence", occurrence_id=occurrence_id, reason="config_changed")
+            self._session.query(
+                "tell_invalid_policy", policy_id=row["policy"]["id"], field=error.field, cause=error.cause
+            )
             return NotBegun(reason="config_changed", closed=True)
         self._session.query("begin_occurrence", occurrence_id=occurrence_id)
         return BegunTick(

@@ -9,7 +9,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import fields
-from datetime import date, datetime
+from datetime import UTC, date, datetime
 from typing import Any
 
 from blsflow.domain.errors import InvalidDocument
@@ -42,24 +42,28 @@ def policy_of(row: Row, candidates: Sequence[Row], windows: Sequence[Row]) -> Po
 
 
 def levels_of(candidates: Sequence[Row]) -> dict[int, PriceLevel]:
-    """Read the accepted price levels of a policy's candidates."""
-    return {
-        row["project_id"]: PriceLevel(
-            level=row["price_level"],
-            level_at=instant(row["price_level_at"]),
-            pending_level=row["price_pending_level"],
-            pending_since=instant(row["price_pending_since"]),
-        )
-        for row in candidates
-        if row["price_level"] is not None
-    }
+    """Read the accepted price levels of a policy's candidates; one that cannot be meant is forgotten."""
+    levels: dict[int, PriceLevel] = {}
+    for row in candidates:
+        level, level_at = _price(row["price_level"]), _moment(row["price_level_at"])
+        pending, since = _price(row["price_pending_level"]), _moment(row["price_pending_since"])
+        if level is not None and level_at is not None:
+            on_trial = pending is not None and since is not None
+            levels[row["project_id"]] = PriceLevel(
+                level=level,
+                level_at=level_at,
+                pending_level=pending if on_trial else None,
+                pending_since=since if on_trial else None,
+            )
+    return levels
 
 
 def project_of(row: Row) -> ProjectInput:
-    """Read a project with its newest reading."""
+    """Read a project with its newest reading; one of no time that can be meant is none."""
     reading = row["reading"]
     raw = None
-    if reading is not None:
+    taken_at = None if reading is None else _moment(reading["taken_at"])
+    if reading is not None and taken_at is not None:
         revenue = reading["revenue"]
         raw = RawPrice(
             key=row["price_key"],
@@ -67,7 +71,7 @@ def project_of(row: Row) -> ProjectInput:
             revenue=math.nan if revenue is None else float(revenue),
             unit=reading["unit"],
             currency=reading["currency"],
-            taken_at=instant(reading["taken_at"]),
+            taken_at=taken_at,
             flags=tuple(reading["flags"]),
         )
     return ProjectInput(project_id=row["id"], name=row["name"], algorithm=row["algorithm"], raw=raw)
@@ -118,6 +122,20 @@ def other_policy_of(row: Row) -> OtherPolicy:
 def instant(value: Any) -> Any:  # noqa: ANN401 - a timestamp comes as text inside JSON and as itself elsewhere
     """Read a timestamp from JSON; None stays None."""
     return datetime.fromisoformat(value) if isinstance(value, str) else value
+
+
+def _moment(value: Any) -> datetime | None:  # noqa: ANN401 - as above
+    """Read a timestamp that may be none: infinity, and what lies outside of the calendar, is."""
+    try:
+        moment = instant(value)
+        return moment.astimezone(UTC) if isinstance(moment, datetime) else None
+    except (ValueError, OverflowError):
+        return None
+
+
+def _price(value: Any) -> float | None:  # noqa: ANN401 - JSON has NaN as text
+    figure = value if isinstance(value, int | float) and not isinstance(value, bool) else math.nan
+    return float(figure) if math.isfinite(figure) and figure > 0 else None
 
 
 def _window_of(row: Row) -> Window:

@@ -124,7 +124,7 @@ class ExecuteQueries:
 
 def _objection(row: Mapping[str, Any], gates: Gates) -> str | None:
     """Return why an attempt may not be sent now; every permission that decide had is asked for again."""
-    changed = not (row["policy_enabled"] and row["execution_mode"] == "execute")
+    changed = not (row["policy_unchanged"] and row["execution_mode"] == "execute")
     objections = {
         "frozen": row["frozen"],
         "decision_expired": not row["valid"],

@@ -6,6 +6,7 @@ from typing import Annotated
 
 from pydantic import Field
 
+from blsflow.adapters.answers import words
 from blsflow.adapters.http import JsonHttp
 from blsflow.adapters.profit.rows import FeedModel, IsoInstant, ask, read_document, read_rows, row_name
 from blsflow.domain.prices import ProfitSnapshot, RawPrice
@@ -44,6 +45,7 @@ class ContractFeed:
     def fetch(self) -> ProfitSnapshot:
         """Return the service's snapshot; its anomaly flags also stand on each of its prices."""
         snapshot = read_document(_Snapshot, ask(self._http, "GET", "/v1/profit-snapshot").body)
+        flags = tuple(map(_named, snapshot.flags))
 
         def price(_name: str, row: _Price) -> RawPrice:
             return RawPrice(
@@ -53,7 +55,7 @@ class ContractFeed:
                 unit=row.unit,
                 currency=snapshot.currency,
                 taken_at=row.taken_at or snapshot.taken_at,
-                flags=tuple(dict.fromkeys([*snapshot.flags, *row.flags])),
+                flags=tuple(dict.fromkeys([*flags, *map(_named, row.flags)])),
             )
 
         named = ((row_name(row, "key", position), row) for position, row in enumerate(snapshot.prices))
@@ -62,6 +64,11 @@ class ContractFeed:
             source=self.source,
             taken_at=snapshot.taken_at,
             prices=prices,
-            flags=tuple(snapshot.flags),
+            flags=flags,
             rejected=rejected,
         )
+
+
+def _named(flag: str) -> str:
+    """Return a flag's name; one that cannot be shown is a flag all the same."""
+    return words(flag) or "unnamed"

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, PlainValidator, ValidationError, ValidationInfo
 
+from blsflow.adapters.answers import words
 from blsflow.adapters.http import HttpAnswer, HttpFailure, JsonHttp
 from blsflow.domain.errors import InvalidDocument
 from blsflow.domain.prices import FeedFault, FeedUnavailable, RawPrice, RejectedRow, resolve_key
@@ -17,6 +18,7 @@ from blsflow.domain.units import parse_number
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+_MAX_TEXT_CHARS = 200
 _REFUSALS: dict[int, FeedFault] = {
     HTTPStatus.UNAUTHORIZED: FeedFault.UNAUTHORIZED,
     HTTPStatus.FORBIDDEN: FeedFault.UNAUTHORIZED,
@@ -41,7 +43,10 @@ def _instant_from_iso(value: object) -> datetime:
     instant = datetime.fromisoformat(value)
     if instant.tzinfo is None:
         raise ValueError("has no offset from UTC")
-    return instant.astimezone(UTC)
+    try:
+        return instant.astimezone(UTC)
+    except OverflowError as error:
+        raise ValueError("is at the end of all times") from error
 
 
 def _instant_from_unix(value: object) -> datetime:
@@ -97,9 +102,12 @@ def read_rows(
     Rows that claim the same key, whatever its case, are all rejected: nothing says which one is right.
     """
     prices, rejected = [], []
-    for name, document in documents:
+    for raw_name, document in documents:
+        name = words(raw_name)
         try:
-            prices.append(price(name, model.model_validate(document)))
+            row = price(raw_name, model.model_validate(document))
+            _refuse_unprintable(row)
+            prices.append(row)
         except ValidationError as error:
             field, cause = _first_problem(error)
             rejected.append(RejectedRow(key=name, field=field, cause=cause))
@@ -112,6 +120,16 @@ def read_rows(
         if count > 1
     ]
     return tuple(row for row in prices if claims[resolve_key(row.key, {})] == 1), tuple(rejected)
+
+
+def _refuse_unprintable(row: RawPrice) -> None:
+    """Refuse texts that no database keeps or nobody can read: they would cost the whole snapshot."""
+    texts = {"key": row.key, "unit": row.unit, "currency": row.currency, "algorithm": row.algorithm or "-"}
+    texts |= {f"flags[{position}]": flag for position, flag in enumerate(row.flags)}
+    for field, text in texts.items():
+        if not (0 < len(text) <= _MAX_TEXT_CHARS and text.isprintable()):
+            cause = f"use 1 to {_MAX_TEXT_CHARS} characters that can be shown"
+            raise InvalidDocument(field=field, value=words(text), cause=cause)
 
 
 def row_name(document: object, member: str, position: int) -> str:

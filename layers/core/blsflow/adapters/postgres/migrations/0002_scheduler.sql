@@ -26,7 +26,7 @@ create table smart_schedule_policy_groups (
     min_gain_ratio         double precision not null default 0.05 check (min_gain_ratio >= 0 and min_gain_ratio < 'Infinity'),
     min_dwell_sec          integer not null default 1800 check (min_dwell_sec >= 0),
     switch_cost_sec        integer not null default 300 check (switch_cost_sec >= 0),
-    holding_time_sec       integer not null default 14400 check (holding_time_sec > 0),
+    holding_time_sec       integer not null default 14400 check (holding_time_sec between 1 and 2592000),
     negative_profit_action text not null default 'keep' check (negative_profit_action in ('keep', 'stop', 'power_off')),
     restart_threshold_cny_per_day double precision not null default 1
                            constraint smart_schedule_policy_groups_restart_threshold
@@ -54,7 +54,7 @@ create table smart_schedule_policy_scopes (
     resource_id   text not null,                   -- '*' for tenant
     primary key (policy_id, resource_type, resource_id),
     constraint smart_schedule_policy_scopes_numbers
-        check (resource_type not in ('cluster', 'machine') or resource_id ~ '^[0-9]{1,18}$')
+        check (resource_type not in ('cluster', 'machine') or resource_id ~ '^(0|[1-9][0-9]{0,17})$')
 );
 
 create table smart_schedule_policy_candidates (
@@ -93,7 +93,7 @@ create table smart_schedule_resource_eligibilities (
     allowed       boolean not null,
     primary key (project_id, resource_type, resource_id),
     constraint smart_schedule_resource_eligibilities_numbers
-        check (resource_type not in ('cluster', 'machine') or resource_id ~ '^[0-9]{1,18}$')
+        check (resource_type not in ('cluster', 'machine') or resource_id ~ '^(0|[1-9][0-9]{0,17})$')
 );
 create index smart_schedule_resource_eligibilities_of_machines
     on smart_schedule_resource_eligibilities (resource_id, project_id) where resource_type = 'machine';

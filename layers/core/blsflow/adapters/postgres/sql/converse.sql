@@ -1,7 +1,7 @@
 -- name: lock_schedule_of
 -- The schedule's row lock makes its occurrences take turns; what they see is read only after it is held.
 select s.id from smart_schedule_occurrences o join smart_schedule_schedules s on s.id = o.schedule_id
-where o.id = :occurrence_id::bigint for update of s
+where o.id = :occurrence_id::bigint for no key update of s
 
 -- name: read_conversation
 -- The occurrence of a conversation and all that may forbid it to begin.
@@ -164,7 +164,7 @@ select id, end_state is not null as ended, alert is not null as alert from chang
 select id, tenant_id, kind, policy_id, version, paused, archived_at is not null as archived, rule, time_zone
 from smart_schedule_schedules
 where id = :schedule_id::bigint and (:tenant_id::text is null or tenant_id = :tenant_id)
-for update
+for no key update
 
 -- name: cancel_occurrence
 -- What was not begun ends at once; what may have been sent keeps its slot until its end is confirmed.

@@ -48,6 +48,20 @@ with skipped as (
 )
 select count(*) as closed from skipped
 
+-- name: tell_invalid_policy
+-- A policy that cannot be meant never ticks: said in the log each time, and to its people once a day.
+with logged as (
+    insert into smart_schedule_log_events (at, tenant_id, policy_id, level, code, params)
+    select now(), p.tenant_id, p.id, 'error', 'policy_invalid', jsonb_build_object('field', :field::text, 'cause', :cause::text)
+    from smart_schedule_policy_groups p where p.id = :policy_id::bigint
+)
+insert into smart_schedule_outbox (tenant_id, policy_id, code, params, created_at, next_try_at)
+select p.tenant_id, p.id, 'policy_invalid', jsonb_build_object('field', :field::text, 'cause', :cause::text), now(), now()
+from smart_schedule_policy_groups p
+where p.id = :policy_id::bigint
+  and not exists (select from smart_schedule_outbox o
+                  where o.policy_id = p.id and o.code = 'policy_invalid' and o.created_at > now() - interval '1 day')
+
 -- name: tick_inputs
 -- All that the machines of a policy share, in one answer: projects with their newest readings, clusters with their tariffs,
 -- classes (cluster and model) with run configurations and eligibility, and the other policies of the tenant.
@@ -84,7 +98,7 @@ select
             from cluster_tariff_periods p where p.tariff_id = t.id)) order by t.id), '[]')
         from cluster_tariffs t where t.cluster_id = c.id
           and (t.valid_to is null or t.valid_to > now()) )) order by c.id), '[]')
-     from clusters c where c.id in (select cluster_id from members)) as clusters,
+     from clusters c where c.tenant_id = :tenant_id and c.id in (select cluster_id from members)) as clusters,
     (select coalesce(jsonb_agg(jsonb_build_object(
         'cluster_id', m.cluster_id, 'model', m.model, 'machines', m.machines, 'covered', m.covered,
         'nameplate_hashrate_hs', mm.nameplate_hashrate_hs, 'nameplate_power_w', mm.nameplate_power_w,
@@ -133,7 +147,7 @@ with seen as (
     set expected = seen.status, expected_project = case when seen.status = 'mining' then seen.project_id end,
         stopped_by = case when seen.status <> 'mining' then 'human' end,
         changed_at = seen.reported_at, foreign_changes = least(s.foreign_changes + 1, 255), foreign_seen_at = now()
-    from seen where s.machine_id = seen.machine_id
+    from seen where s.machine_id = seen.machine_id and s.changed_at < seen.reported_at  -- not by another tick meanwhile
     returning s.machine_id, seen.expected as was, seen.expected_project as was_project, seen.status, seen.project_id,
               s.foreign_changes
 ), logged as (

@@ -3,7 +3,10 @@
 -- prepared_at is its decisions' ticked_at, and says which partition they are in.
 select a.id, a.tenant_id, a.policy_id, a.tick_id, a.occurrence_id, a.idempotency_key, a.action, a.project_id,
        a.run_config_id, a.state, a.prepared_at, a.valid_until > now() as valid,
-       p.enabled and p.archived_at is null as policy_enabled, p.execution_mode,
+       p.enabled and p.archived_at is null and p.tenant_id = a.tenant_id
+           and p.version = coalesce((select t.policy_version from smart_schedule_ticks t where t.id = a.tick_id), p.version)
+           as policy_unchanged,
+       p.execution_mode,
        exists (select from smart_schedule_freezes f where f.policy_id = a.policy_id and f.lifted_at is null) as frozen,
        exists (select from smart_schedule_executor_leases e
                where e.tenant_id = a.tenant_id and e.holder = :holder and e.expires_at > now()) as lease_held
@@ -12,19 +15,33 @@ where a.id = :attempt_id::uuid
 for update of a
 
 -- name: mark_dispatching
--- The point of no return, committed before the call. Machines whose lock was lost meanwhile are dropped from the batch;
--- the locks of the others now last until the end of the job is confirmed.
-with held as (
-    update smart_schedule_machine_locks l set expires_at = 'infinity'
+-- The point of no return, committed before the call. Machines whose lock was lost meanwhile, that an operator holds by now or
+-- that are no longer the tenant's are dropped from the batch; the locks of the others now last until the end of the job is
+-- confirmed.
+with fit as (
+    select m.machine_id, m.fencing_token
     from smart_schedule_attempt_machines m
-    where m.attempt_id = :attempt_id::uuid and l.machine_id = m.machine_id and l.owner_id = m.attempt_id
-      and l.fencing_token = m.fencing_token and l.freed_at is null
+    join smart_schedule_attempts a on a.id = m.attempt_id
+    join machines x on x.id = m.machine_id and x.tenant_id = a.tenant_id and not x.operator_hold
+    where m.attempt_id = :attempt_id::uuid and m.state = 'pending'
+), held as (
+    update smart_schedule_machine_locks l set expires_at = 'infinity'
+    from fit
+    where l.machine_id = fit.machine_id and l.owner_id = :attempt_id::uuid and l.fencing_token = fit.fencing_token
+      and l.freed_at is null
     returning l.machine_id, l.fencing_token
 ), dropped as (
-    update smart_schedule_attempt_machines m set state = 'dropped', reason = 'lock_lost', ended_at = now()
+    update smart_schedule_attempt_machines m
+    set state = 'dropped', ended_at = now(),
+        reason = case when m.machine_id in (select machine_id from fit) then 'lock_lost' else 'withdrawn' end
     where m.attempt_id = :attempt_id::uuid and m.state = 'pending'
-      and not exists (select from held h where h.machine_id = m.machine_id)
-    returning m.machine_id
+      and m.machine_id not in (select machine_id from held)
+    returning m.machine_id, m.fencing_token
+), freed as (
+    update smart_schedule_machine_locks l set freed_at = now(), freed_by = 'unsent:withdrawn'
+    from dropped d
+    where l.machine_id = d.machine_id and l.owner_id = :attempt_id::uuid and l.fencing_token = d.fencing_token
+      and l.freed_at is null
 ), skipped as (
     update smart_schedule_machine_decisions d set action = 'skip', reason = 'locked'
     from dropped where d.attempt_id = :attempt_id::uuid and d.machine_id = dropped.machine_id

@@ -52,8 +52,10 @@ returning a.id, a.tenant_id, a.policy_id, a.tick_id, a.occurrence_id, a.idempote
               as report_max_age_sec
 
 -- name: open_machines
--- The machines of these attempts whose end is open, with their newest report and power reading.
-select m.attempt_id, m.machine_id, m.job_ended_at, r.project_id, r.status, r.hashrate_hs, r.reported_at,
+-- The machines of these attempts whose end is open, with their newest report and power reading; one that claims to be from
+-- the future, or from no time at all, is none.
+select m.attempt_id, m.machine_id, m.job_ended_at, r.project_id, r.status, r.hashrate_hs,
+       case when r.reported_at between '0002-01-01Z' and '9998-12-31Z' then r.reported_at end as reported_at,
        w.power_w, w.measured_at, mm.nameplate_power_w
 from smart_schedule_attempt_machines m
 left join machine_mining_runtime r on r.machine_id = m.machine_id
@@ -61,7 +63,8 @@ left join machines x on x.id = m.machine_id
 left join machine_models mm on mm.model = x.model
 left join lateral (
     select p.power_w, p.measured_at from metric_powers p
-    where p.machine_id = m.machine_id order by p.measured_at desc limit 1
+    where p.machine_id = m.machine_id and p.measured_at between '0002-01-01Z' and now() + interval '30 seconds'
+    order by p.measured_at desc limit 1
 ) w on true
 where m.attempt_id = any (:attempt_ids::uuid[]) and m.state = 'pending'
 order by m.attempt_id, m.machine_id

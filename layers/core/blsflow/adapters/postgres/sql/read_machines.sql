@@ -56,6 +56,7 @@ copy (
         left join lateral (
             select p.power_w from metric_powers p
             where p.machine_id = m.id and p.measured_at > now() - make_interval(secs => :report_max_age_sec::int)
+              and p.measured_at <= now() + interval '30 seconds'
             order by p.measured_at desc limit 1
         ) w on true
         cross join lateral (

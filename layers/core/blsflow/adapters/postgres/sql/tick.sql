@@ -16,7 +16,9 @@ with named as (
     from unnest(:keys::text[], :algorithms::text[], :taken_at::timestamptz[], :revenues::double precision[],
                 :units::text[], :currencies::text[], :flags::text[])
          as r (price_key, algorithm, taken_at, revenue, unit, currency, flags)
+    -- a key that a project uses is itself, whatever an alias says of it
     left join smart_schedule_price_aliases a on a.alias = upper(trim(r.price_key))
+        and not exists (select from projects p where upper(trim(p.price_key)) = a.alias)
 ), counted as (
     select price_key, count(distinct (revenue, unit, currency, algorithm)) > 1 as contradictory from named group by price_key
 )
@@ -44,7 +46,7 @@ select s.id, s.tenant_id, s.kind, greatest(s.next_run_at, 'epoch') as next_run_a
 from smart_schedule_schedules s join page using (id)
 where s.next_run_at <= now() and not s.paused and s.archived_at is null and s.broken is null
 order by s.id
-for update of s skip locked
+for no key update of s skip locked
 
 -- name: record_scan
 -- Occurrences and cursors of one page in one go. A planned time that is recorded already stays as it is; one that meets
