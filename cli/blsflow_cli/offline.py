@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from blsflow.domain.recurrence import preview
-from blsflow_cli import decide_report, schedule_preview, tariff_check
+from blsflow_cli import benchmark_judge, decide_report, schedule_preview, tariff_check
 from blsflow_cli.decide_document import DecideDocument
 from blsflow_cli.decide_inputs import inputs_of
 from blsflow_cli.documents import json_schema, read
@@ -18,6 +18,9 @@ from blsflow_cli.schemas import SCHEMAS, SchemaName
 from blsflow_cli.tariff_document import TariffsDocument, tariffs_of
 
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of tables.")]
+benchmark_app = typer.Typer(
+    help="Benchmarks: judging samples, and the runs that take them.", no_args_is_help=True
+)
 tariff_app = typer.Typer(help="Electricity tariffs.", no_args_is_help=True)
 schedule_app = typer.Typer(help="Schedules of conversations, and what a rule means.", no_args_is_help=True)
 
@@ -108,6 +111,29 @@ def schedule_preview_command(
         schedule_preview.show(rule, runs, console())
 
 
+@benchmark_app.command("judge")
+def benchmark_judge_command(
+    file: Annotated[Path, typer.Argument(help="The benchmark document, or - for standard input.")],
+    *,
+    as_json: JsonOption = False,
+) -> None:
+    """Judge a list of readings: the benchmark that they make, or why they make none.
+
+    Exit code 1: they make none, or they have drifted from the stored benchmark.
+
+    For example:
+
+        blsflow benchmark judge examples/benchmark_cold_start.json
+    """
+    found = benchmark_judge.judged(read(file, benchmark_judge.BenchmarkDocument))
+    if as_json:
+        print_json(benchmark_judge.as_json(found))
+    else:
+        benchmark_judge.show(found, console())
+    if found.judgement.fault is not None or found.has_drifted:
+        raise typer.Exit(ExitCode.FINDING)
+
+
 def schema(name: Annotated[SchemaName, typer.Argument(help="Which document.")]) -> None:
     """Print the JSON Schema of a document.
 
@@ -122,5 +148,6 @@ def register(app: typer.Typer) -> None:
     """Add the commands of this module."""
     app.command()(decide)
     app.command()(schema)
+    app.add_typer(benchmark_app, name="benchmark")
     app.add_typer(tariff_app, name="tariff")
     app.add_typer(schedule_app, name="schedule")

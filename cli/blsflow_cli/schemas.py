@@ -5,6 +5,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Any, Final
 
+from blsflow_cli.benchmark_judge import BenchmarkDocument
 from blsflow_cli.decide_document import DecideDocument
 from blsflow_cli.schedule_document import ScheduleDocument
 from blsflow_cli.schedule_preview import RuleDocument
@@ -18,6 +19,7 @@ class SchemaName(StrEnum):
     TARIFF = "tariff"
     RULE = "rule"
     SCHEDULE = "schedule"
+    BENCHMARK = "benchmark"
 
 
 SCHEMAS: Final[dict[SchemaName, Any]] = {
@@ -25,4 +27,5 @@ SCHEMAS: Final[dict[SchemaName, Any]] = {
     SchemaName.TARIFF: TariffsDocument,
     SchemaName.RULE: RuleDocument,
     SchemaName.SCHEDULE: ScheduleDocument,
+    SchemaName.BENCHMARK: BenchmarkDocument,
 }
