@@ -166,7 +166,7 @@ def _decide_machines(  # noqa: PLR0913, PLR0917 - the hot loop's names, bound on
                     attempt_id = batches.place(verdict, machine.machine_id)
             tally.add(verdict, action, reason)
             if verdict.benchmark_requests:
-                tally.ask(machine.machine_id, machine.class_index, verdict.benchmark_requests)
+                tally.ask(machine, verdict, valuation.market)
             if sink is not None:
                 sink.add(block[offset:after], verdict, action=action, reason=reason, attempt_id=attempt_id)
             offset = after

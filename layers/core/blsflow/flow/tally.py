@@ -7,9 +7,12 @@ from typing import TYPE_CHECKING, Final
 
 from blsflow.domain.gates import Withheld
 from blsflow.domain.reasons import Action
+from blsflow.domain.sampling import BenchmarkRequest, possible_gain
 from blsflow.domain.verdict import MOVES
 
 if TYPE_CHECKING:
+    from blsflow.domain.machine import Machine
+    from blsflow.domain.market import Market
     from blsflow.domain.verdict import Verdict
 
 _REQUESTS_PER_CLASS: Final = 10
@@ -25,7 +28,7 @@ class Tally:
         self.gain_cny_per_day = 0.0
         self._counts: Counter[tuple[str, str]] = Counter()
         self._asked: Counter[tuple[int, int]] = Counter()
-        self.requests: list[tuple[int, int]] = []
+        self.requests: list[BenchmarkRequest] = []
 
     def add(self, verdict: Verdict, action: str, reason: str) -> None:
         """Count one machine, with what was made of its verdict."""
@@ -36,12 +39,16 @@ class Tally:
             if action != Action.SKIP:
                 self.gain_cny_per_day += gain_cny_per_day(verdict)
 
-    def ask(self, machine_id: int, class_index: int, projects: tuple[int, ...]) -> None:
-        """Ask for benchmarks of a machine, within what a class of machines needs."""
-        for project_id in projects:
-            if self._asked[class_index, project_id] < _REQUESTS_PER_CLASS:
-                self._asked[class_index, project_id] += 1
-                self.requests.append((machine_id, project_id))
+    def ask(self, machine: Machine, verdict: Verdict, market: Market) -> None:
+        """Ask for the benchmarks that a verdict misses, within what a class of machines needs."""
+        for project_id in verdict.benchmark_requests:
+            asked = machine.class_index, project_id
+            if self._asked[asked] < _REQUESTS_PER_CLASS:
+                self._asked[asked] += 1
+                value = possible_gain(machine, project_id, verdict, market)
+                self.requests.append(
+                    BenchmarkRequest(machine.machine_id, project_id, value, verdict.current_net)
+                )
 
     def counts(self) -> dict[str, int]:
         """Return machines by "action/reason"."""

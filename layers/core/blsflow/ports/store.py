@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Protocol
 
+from blsflow.ports.sampling import SamplingTransaction
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from contextlib import AbstractContextManager
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
     from blsflow.domain.inputs import Overriding, TickInputs
     from blsflow.domain.policy import Policy
     from blsflow.domain.prices import ProfitSnapshot
+    from blsflow.domain.sampling import BenchmarkRequest
     from blsflow.domain.scan import ScanPlan
     from blsflow.domain.settle import OpenAttempt, Settlement
     from blsflow.domain.verdict import Verdict
@@ -68,7 +71,7 @@ class DecisionSink(Protocol):
         """Store all that was added."""
 
 
-class Transaction(Protocol):
+class Transaction(SamplingTransaction, Protocol):
     """One database transaction; ``now`` is its clock."""
 
     now: datetime
@@ -133,8 +136,8 @@ class Transaction(Protocol):
     ) -> PreparedAttempts:
         """Take the locks of all deciding machines and keep the attempts that got any; losers become skip/locked."""
 
-    def request_benchmarks(self, begun: BegunTick, requests: Sequence[tuple[int, int]]) -> int:
-        """Ask for benchmark runs of (machine, project) pairs that have no open one; return how many are new."""
+    def request_benchmarks(self, begun: BegunTick, requests: Sequence[BenchmarkRequest]) -> int:
+        """Ask for runs of pairs that have no open one and none that failed for good lately; return how many are new."""
 
     def withhold_moves(self, begun: BegunTick, reason: str) -> None:
         """Turn every deciding action of the tick into skip with this reason."""
@@ -206,7 +209,7 @@ class Transaction(Protocol):
     def unsent_attempts_of(self, occurrence_id: int) -> Sequence[UUID]:
         """Return the attempts of a tick that were not sent yet, locked."""
 
-    def end_unsent(self, attempt_ids: Sequence[UUID], reason: str, *, occurrence_id: int) -> None:
+    def end_unsent(self, attempt_ids: Sequence[UUID], reason: str, *, occurrence_id: int | None) -> None:
         """End prepared attempts that are not to be sent, and the tick that they were the last of."""
 
     def cancelling_run_of(self, occurrence_id: int) -> OpenCancel | None:

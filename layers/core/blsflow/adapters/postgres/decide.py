@@ -18,6 +18,7 @@ from blsflow.adapters.postgres.documents import (
 )
 from blsflow.domain.errors import InvalidDocument
 from blsflow.domain.inputs import TickInputs
+from blsflow.domain.sampling import ASK_AGAIN_AFTER
 from blsflow.ports import BegunTick, LostRaces, NotBegun, PreparedAttempts
 
 if TYPE_CHECKING:
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from blsflow.domain.gates import Gates
     from blsflow.domain.inputs import Overriding
     from blsflow.domain.policy import Policy
+    from blsflow.domain.sampling import BenchmarkRequest
     from blsflow.domain.verdict import Verdict
     from blsflow.ports import NewAttempt, TickResult
 
@@ -186,14 +188,17 @@ class DecideQueries:
             self._session.query("log_prepared", ids=list(won), machines=list(won.values()))
         return PreparedAttempts(machines=won, lost=tuple(lost))
 
-    def request_benchmarks(self, begun: BegunTick, requests: Sequence[tuple[int, int]]) -> int:
-        """Ask for benchmark runs of (machine, project) pairs that have no open one; return how many are new."""
+    def request_benchmarks(self, begun: BegunTick, requests: Sequence[BenchmarkRequest]) -> int:
+        """Ask for runs of pairs that have no open one and none that failed for good lately; return how many are new."""
         row = self._session.query(
             "request_benchmarks",
             tenant_id=begun.policy.tenant_id,
             policy_id=begun.policy.id,
-            machine_ids=[machine_id for machine_id, _ in requests],
-            project_ids=[project_id for _, project_id in requests],
+            machine_ids=[request.machine_id for request in requests],
+            project_ids=[request.project_id for request in requests],
+            values=[request.value_cny_per_day for request in requests],
+            nets=[request.current_net_cny_per_day for request in requests],
+            ask_again_after=ASK_AGAIN_AFTER,
         )[0]
         asked: int = row["asked"]
         return asked

@@ -234,16 +234,32 @@ where tick_id = :tick_id::bigint and ticked_at = :ticked_at::timestamptz
   and action in ('switch', 'start', 'stop', 'power_off')
 
 -- name: request_benchmarks
--- One open run per machine and project, whoever asks.
+-- One open run per machine and project, whoever asks; one that waits learns what it could win by now, and that it is still
+-- wanted. A pair whose last run failed is left alone for a while: its bounded retries are rows of their own.
 with asked as (
-    insert into smart_schedule_benchmark_runs
-        (id, tenant_id, policy_id, machine_id, project_id, state, not_before, requested_at)
-    select gen_random_uuid(), :tenant_id, :policy_id::bigint, a.machine_id, a.project_id, 'pending', now(), now()
-    from unnest(:machine_ids::bigint[], :project_ids::bigint[]) as a (machine_id, project_id)
-    on conflict (machine_id, project_id) where ended_at is null do nothing
-    returning 1
+    insert into smart_schedule_benchmark_runs as r
+        (id, tenant_id, policy_id, machine_id, project_id, state, not_before, requested_at, asked_at, value_cny_per_day,
+         current_net_cny_per_day)
+    select gen_random_uuid(), :tenant_id, :policy_id::bigint, a.machine_id, a.project_id, 'pending', now(), now(), now(),
+           a.value, a.net
+    from unnest(:machine_ids::bigint[], :project_ids::bigint[], :values::double precision[], :nets::double precision[])
+         as a (machine_id, project_id, value, net)
+    where not exists (
+        select from smart_schedule_benchmark_runs f
+        where f.machine_id = a.machine_id and f.project_id = a.project_id and f.state = 'failed'
+          and f.ended_at > now() - :ask_again_after::interval
+          and f.requested_at >= coalesce((select max(s.requested_at) from smart_schedule_benchmark_runs s
+                                          where s.machine_id = a.machine_id and s.project_id = a.project_id
+                                            and s.state = 'succeeded'), '-infinity')
+          and not exists (select from smart_schedule_benchmark_runs o
+                          where o.machine_id = a.machine_id and o.project_id = a.project_id and o.ended_at is null))
+    on conflict (machine_id, project_id) where ended_at is null do update
+    set value_cny_per_day = excluded.value_cny_per_day, current_net_cny_per_day = excluded.current_net_cny_per_day,
+        asked_at = excluded.asked_at
+    where r.state = 'pending'
+    returning xmax = 0 as is_new
 )
-select count(*) as asked from asked
+select count(*) filter (where is_new) as asked from asked
 
 -- name: finish_tick
 -- The tick itself, the policy's failure count and accepted price levels, and the occurrence's end if nothing is to be sent.
