@@ -10,6 +10,7 @@ from blsflow.observability import count, gauge, summarized
 
 _BUDGET_SEC = 45
 _PAUSE_SEC = 3
+_SAMPLING_BUDGET_SEC = 15
 _SETTLING_IN_SEC = 15
 """A tick of the same minute takes this long to have its batches sent: looking away sooner costs them a whole minute."""
 
@@ -20,9 +21,10 @@ def handler(_event: dict[str, Any], context: object) -> dict[str, object]:
         began = time.monotonic()
         ends = began + _BUDGET_SEC
         app = application()
+        sampled = app.sampling(budget_sec=_SAMPLING_BUDGET_SEC)
         ended = settled = looked_at = alerts = lost = 0
         frozen: list[int] = []
-        failures: dict[str, str] = {}
+        failures = {f"benchmarks: {step}": str(error) for step, error in sampled.failures.items()}
         while (left := ends - time.monotonic()) > 0:
             report = app.reconcile(budget_sec=left)
             ended, settled = ended + report.ended, settled + report.machines_settled
@@ -47,6 +49,10 @@ def handler(_event: dict[str, Any], context: object) -> dict[str, object]:
             "oldest_open_sec": round(report.oldest_open_sec, 1),
             "oldest_lock_sec": round(report.oldest_lock_sec, 1),
             "frozen": frozen,
+            "benchmarks_begun": sampled.begun,
+            "benchmarks_rescued": sampled.rescued,
+            "benchmarks_dropped": sampled.dropped,
+            "benchmarks_drifted": sampled.drifted,
             "failures": failures,
         }
         gauge("ReconcilingAgeSeconds", report.oldest_open_sec)
@@ -55,6 +61,8 @@ def handler(_event: dict[str, Any], context: object) -> dict[str, object]:
             count("AttemptsUnresolved", alerts)
         if "maintain" in failures:
             count("MaintenanceFailed", 1)
+        if sampled.alerts:
+            count("BenchmarksNotRestored", sampled.alerts)
         if frozen:
             count("PolicyFrozen", len(frozen))
     return {"ended": ended, "open_attempts": report.open_attempts}

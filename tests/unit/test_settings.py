@@ -20,6 +20,7 @@ WHOLE_NUMBERS = {
     "TICK_INTERVAL_SEC": ("tick_interval_sec", 1, None),
     PREFIX + "START_GRACE_SEC": ("start_grace_sec", 1, 10**9),
     "BENCHMARK_SAMPLE_WINDOW_SEC": ("benchmark_sample_window_sec", 1, None),
+    PREFIX + "BENCHMARK_WARM_UP_SEC": ("benchmark_warm_up_sec", 0, None),
     WATCHDOG: ("watchdog_sec", None, 10**9),
     PREFIX + "BATCH_SIZE": ("batch_size", 1, 10_000),
     PREFIX + "UNRESOLVED_ALERT_SEC": ("unresolved_alert_sec", 1, 10**9),
@@ -45,6 +46,7 @@ TEXTS = {
     PREFIX + "DECIDE_QUEUE_URL": "decide_queue_url",
     PREFIX + "EXECUTE_QUEUE_URL": "execute_queue_url",
     PREFIX + "NOTIFICATION_TOPIC_ARN": "notification_topic_arn",
+    PREFIX + "BENCHMARK_STATE_MACHINE_ARN": "benchmark_state_machine_arn",
 }
 CHOICES = {
     PREFIX + "PROFIT_FEED": ("profit_feed", ["contract", "whattomine", "minerstat"]),
@@ -212,6 +214,24 @@ def test_a_watchdog_shorter_than_its_work_is_refused(tick: int, sample: int, wat
 def test_work_that_outgrows_the_default_watchdog_is_refused() -> None:
     """R11.7: the rule also holds for a watchdog that nobody set."""
     assert refused({"BENCHMARK_SAMPLE_WINDOW_SEC": "900"}).name == WATCHDOG
+
+
+def test_a_warm_up_that_outlasts_the_watchdog_is_refused() -> None:
+    """R7.3: a run makes no step while its machine warms up; the watchdog must not take that for death."""
+    assert refused({PREFIX + "BENCHMARK_WARM_UP_SEC": "900"}).name == WATCHDOG
+
+
+@pytest.mark.parametrize(("window", "warm_up"), [(8_941, 60), (8_000, 1_001)])
+def test_a_sample_that_the_state_machine_would_cut_short_is_refused(window: int, warm_up: int) -> None:
+    """R7.1: window and warm-up have to fit into the state machine's own time-out, with all that a run may take besides."""
+    environ = {
+        "BENCHMARK_SAMPLE_WINDOW_SEC": str(window),
+        PREFIX + "BENCHMARK_WARM_UP_SEC": str(warm_up),
+        WATCHDOG: "20000",
+    }
+    assert refused(environ).name == "BENCHMARK_SAMPLE_WINDOW_SEC"
+    fits = read_settings(environ | {"BENCHMARK_SAMPLE_WINDOW_SEC": str(window - 1)})
+    assert fits.benchmark_sample_window_sec == window - 1
 
 
 def test_no_secret_is_shown() -> None:

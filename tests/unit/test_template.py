@@ -16,10 +16,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 TEMPLATE = Path(__file__).parents[2] / "template.yaml"
-FUNCTIONS = ["Tick", "Decide", "Execute", "Reconcile", "Notify", "Migrate"]
+FUNCTIONS = ["Tick", "Decide", "Execute", "Reconcile", "Benchmark", "Notify", "Migrate"]
 CONSUMERS = ["Decide", "Execute"]
-# X-Ray knows no resources; network interfaces are made before they have an id.
-UNAVOIDABLE_WILDCARDS = {"Traces", "NetworkInterfaces"}
+# X-Ray and log deliveries know no resources; network interfaces are made before they have an id.
+UNAVOIDABLE_WILDCARDS = {"Traces", "NetworkInterfaces", "DeliverLogs"}
 # One action on AWS, where it covers sending in batches; the emulator knows that as an action of its own.
 SEND = "sqs:SendMessage*"
 
@@ -117,7 +117,8 @@ def test_only_the_function_whose_work_it_is_may_do_it() -> None:
     assert _who_may("sns:Publish") == {"NotifyRole"}
     assert _who_may(SEND) == {"TickRole", "DecideRole"}
     assert _who_may("sqs:ReceiveMessage") == {"DecideRole", "ExecuteRole"}
-    assert _who_may("lambda:InvokeFunction") == {"SchedulerRole"}
+    assert _who_may("lambda:InvokeFunction") == {"SchedulerRole", "BenchmarkStatesRole"}
+    assert _who_may("states:StartExecution") == _who_may("states:StopExecution") == {"ReconcileRole"}
 
 
 def test_each_secret_is_readable_by_those_that_use_it() -> None:
@@ -126,7 +127,7 @@ def test_each_secret_is_readable_by_those_that_use_it() -> None:
     for name, statement in _statements():
         if statement["Action"] == "secretsmanager:GetSecretValue":
             readers.setdefault(statement["Resource"]["Ref"], set()).add(name)
-    assert readers["SwitchApiTokenSecretArn"] == {"ExecuteRole", "ReconcileRole"}
+    assert readers["SwitchApiTokenSecretArn"] == {"ExecuteRole", "ReconcileRole", "BenchmarkRole"}
     assert readers["DatabaseSecretArn"] == {"RuntimePolicy"}
 
 

@@ -26,10 +26,14 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from blsflow.adapters.http import Secret
+    from blsflow.domain.settle import Limits
+    from blsflow.flow.benchmark.step import StepOutcome
     from blsflow.flow.converse import ConverseReport
     from blsflow.flow.notify import NotifyReport
     from blsflow.flow.reconcile import ReconcileReport
+    from blsflow.flow.sampling import SamplingReport
     from blsflow.ports import DeviceControl, ExecutionService, ProfitFeed, Publisher, Queue
+    from blsflow.ports.sampling import Workflow
 
 _FEED_TIMEOUT_SEC: Final = 5.0
 _EXECUTE_FUNCTION_SEC: Final = 120
@@ -141,6 +145,15 @@ class Application:
 
         return SnsPublisher(self.settings.notification_topic_arn)
 
+    @cached_property
+    def workflow(self) -> Workflow | None:
+        """The state machine of benchmark runs; None when none is configured, which leaves them pending."""
+        if self.settings.benchmark_state_machine_arn is None:
+            return None
+        from blsflow.adapters.aws import StepFunctionsWorkflow  # noqa: PLC0415 - only reconcile begins runs
+
+        return StepFunctionsWorkflow(self.settings.benchmark_state_machine_arn)
+
     # ------------------------------------------------------------ use cases
 
     def tick(self, *, budget_sec: float) -> TickReport:
@@ -180,7 +193,7 @@ class Application:
             attempt_id=attempt_id,
             device_control=self.device_control,
             gates=self.gates,
-            request_timeout=timedelta(seconds=self.settings.switch_api_timeout_sec + 5),
+            request_timeout=self._request_timeout,
         )
 
     def converse(self, occurrence_id: int) -> ConverseReport:
@@ -192,7 +205,7 @@ class Application:
             occurrence_id=occurrence_id,
             execution_service=self.execution_service,
             gates=self.gates,
-            request_timeout=timedelta(seconds=self.settings.switch_api_timeout_sec + 5),
+            request_timeout=self._request_timeout,
         )
 
     def send(self, message: Mapping[str, object]) -> ExecuteReport | ConverseReport:
@@ -203,8 +216,7 @@ class Application:
 
     def reconcile(self, *, budget_sec: float) -> ReconcileReport:
         """Follow open attempts within a budget."""
-        from blsflow.domain.settle import Limits  # noqa: PLC0415 - only followers need it
-        from blsflow.flow.reconcile import ReconcileSettings, reconcile  # noqa: PLC0415 - likewise
+        from blsflow.flow.reconcile import ReconcileSettings, reconcile  # noqa: PLC0415 - only followers need it
 
         settings = self.settings
         return reconcile(
@@ -212,15 +224,48 @@ class Application:
             device_control=self.device_control,
             execution_service=self.execution_service,
             settings=ReconcileSettings(
-                limits=Limits(
-                    confirm_grace=timedelta(seconds=settings.confirm_grace_sec),
-                    unresolved_alert=timedelta(seconds=settings.unresolved_alert_sec),
-                ),
+                limits=self._limits,
                 sender_lost_after=timedelta(seconds=_EXECUTE_FUNCTION_SEC),
                 concurrency=settings.reconcile_concurrency,
                 retention_days=settings.retention_days,
             ),
             budget=Budget(budget_sec),
+        )
+
+    def sampling(self, *, budget_sec: float) -> SamplingReport:
+        """Rescue, watch and begin benchmark runs within a budget."""
+        from blsflow.flow.sampling import SamplingSettings, sampling  # noqa: PLC0415 - only reconcile begins runs
+
+        return sampling(
+            self.store,
+            workflow=self.workflow,
+            settings=SamplingSettings(
+                gates=self.gates, watchdog=timedelta(seconds=self.settings.watchdog_sec)
+            ),
+            time_left=_budget(budget_sec),
+        )
+
+    def benchmark(self, step: str, *, run_id: UUID, execution: str) -> StepOutcome:
+        """Carry out one step of a benchmark run; `KeyError` for a step that there is none of."""
+        from blsflow.flow.benchmark import STEPS  # noqa: PLC0415 - only the benchmark function takes steps
+        from blsflow.flow.benchmark.step import BenchmarkSettings, StepCall  # noqa: PLC0415 - likewise
+
+        settings = self.settings
+        return STEPS[step](
+            StepCall(
+                store=self.store,
+                run_id=run_id,
+                execution=execution,
+                device_control=self.device_control,
+                settings=BenchmarkSettings(
+                    warm_up=timedelta(seconds=settings.benchmark_warm_up_sec),
+                    window=timedelta(seconds=settings.benchmark_sample_window_sec),
+                    lock_ttl=timedelta(seconds=settings.watchdog_sec + settings.benchmark_warm_up_sec),
+                    request_timeout=self._request_timeout,
+                    limits=self._limits,
+                    gates=self.gates,
+                ),
+            )
         )
 
     def notify(self, *, budget_sec: float) -> NotifyReport:
@@ -238,6 +283,20 @@ class Application:
             return migrate(session)
         finally:
             session.close()
+
+    @property
+    def _request_timeout(self) -> timedelta:
+        """For how long after it was sent the other side may take a request; beyond the time-out of the exchange itself."""
+        return timedelta(seconds=self.settings.switch_api_timeout_sec + 5)
+
+    @property
+    def _limits(self) -> Limits:
+        from blsflow.domain.settle import Limits  # noqa: PLC0415 - only followers need it
+
+        return Limits(
+            confirm_grace=timedelta(seconds=self.settings.confirm_grace_sec),
+            unresolved_alert=timedelta(seconds=self.settings.unresolved_alert_sec),
+        )
 
     def _secret(self, arn: str | None) -> str | None:
         if arn is None:

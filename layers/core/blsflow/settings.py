@@ -19,6 +19,13 @@ FEED_KINDS: Final = ("contract", "whattomine", "minerstat")
 TLS_MODES: Final = ("verify-full", "require", "off")
 T = TypeVar("T")
 
+BENCHMARK_EXECUTION_SEC: Final = 14_400
+"""The state machine's own time-out (functions/benchmark/benchmark.asl.json): a run has to fit into it."""
+BENCHMARK_CONFIRM_SEC: Final = 1_800
+"""For how long a benchmark run waits for the end of one command at most; afterwards reconcile alone follows it."""
+_TRIES_SEC: Final = 1_800
+"""What of the state machine's time is left for tries to put a machine back, besides confirming them."""
+
 HOLDER: Final = "blsflow"
 """How the executor lease names this system."""
 
@@ -58,6 +65,7 @@ class Settings:
     tick_interval_sec: int = 60
     start_grace_sec: int = 300
     benchmark_sample_window_sec: int = 300
+    benchmark_warm_up_sec: int = 60
     watchdog_sec: int = 900
     batch_size: int = 500
     unresolved_alert_sec: int = 900
@@ -71,6 +79,7 @@ class Settings:
     decide_queue_url: str | None = None
     execute_queue_url: str | None = None
     notification_topic_arn: str | None = None
+    benchmark_state_machine_arn: str | None = None
 
     def executor_configured(self) -> bool:
         """Whether there is a device-control service to send to (R4.3)."""
@@ -106,6 +115,7 @@ def read_settings(environ: Mapping[str, str]) -> Settings:
         tick_interval_sec=read.integer("TICK_INTERVAL_SEC", default=60, least=1),
         start_grace_sec=read.integer(prefix + "START_GRACE_SEC", default=300, least=1),
         benchmark_sample_window_sec=read.integer("BENCHMARK_SAMPLE_WINDOW_SEC", default=300, least=1),
+        benchmark_warm_up_sec=read.integer(prefix + "BENCHMARK_WARM_UP_SEC", default=60, least=0),
         watchdog_sec=read.integer(prefix + "WATCHDOG_SEC", default=900, least=1),
         batch_size=read.integer(prefix + "BATCH_SIZE", default=500, least=1, most=10_000),
         unresolved_alert_sec=read.integer(prefix + "UNRESOLVED_ALERT_SEC", default=900, least=1),
@@ -119,16 +129,32 @@ def read_settings(environ: Mapping[str, str]) -> Settings:
         decide_queue_url=read.text(prefix + "DECIDE_QUEUE_URL"),
         execute_queue_url=read.text(prefix + "EXECUTE_QUEUE_URL"),
         notification_topic_arn=read.text(prefix + "NOTIFICATION_TOPIC_ARN"),
+        benchmark_state_machine_arn=read.text(prefix + "BENCHMARK_STATE_MACHINE_ARN"),
     )
-    longest = max(settings.tick_interval_sec, settings.benchmark_sample_window_sec)
+    longest = max(
+        settings.tick_interval_sec, settings.benchmark_sample_window_sec, settings.benchmark_warm_up_sec
+    )
     if settings.watchdog_sec < longest + 60:
         raise InvalidSetting(
             name=prefix + "WATCHDOG_SEC",
             value=str(settings.watchdog_sec),
             cause=f"a watchdog shorter than the work it watches ends it: at least {longest + 60} s are needed "
-            f"(the longer of TICK_INTERVAL_SEC and BENCHMARK_SAMPLE_WINDOW_SEC, plus 60)",
+            f"(the longest of TICK_INTERVAL_SEC, BENCHMARK_SAMPLE_WINDOW_SEC and {prefix}BENCHMARK_WARM_UP_SEC, plus 60)",
         )
+    _fit_benchmarks(settings)
     return settings
+
+
+def _fit_benchmarks(settings: Settings) -> None:
+    """Refuse a sample window that the state machine's time-out would cut short."""
+    besides = settings.benchmark_warm_up_sec + 2 * BENCHMARK_CONFIRM_SEC + _TRIES_SEC
+    if settings.benchmark_sample_window_sec + besides > BENCHMARK_EXECUTION_SEC:
+        raise InvalidSetting(
+            name="BENCHMARK_SAMPLE_WINDOW_SEC",
+            value=str(settings.benchmark_sample_window_sec),
+            cause=f"use at most {BENCHMARK_EXECUTION_SEC - besides} s: the state machine ends a run after "
+            f"{BENCHMARK_EXECUTION_SEC} s, of which warming up, confirming and putting back take {besides}",
+        )
 
 
 def _rate(text: str | None) -> float | None:

@@ -9,7 +9,8 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
 from blsflow.adapters.postgres.connection import DatabaseAddress
-from blsflow.ports import EnqueueFailed, PublishFailed, StoreUnavailable
+from blsflow.ports import EnqueueFailed, PublishFailed, StoreUnavailable, WorkflowUnavailable
+from blsflow.ports.sampling import ExecutionStatus
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -78,6 +79,49 @@ class SnsPublisher:
             )
         except Exception as error:  # botocore raises types made at run time; all mean "perhaps not published"
             raise PublishFailed(str(error)) from error
+
+
+class StepFunctionsWorkflow:
+    """A state machine of Step Functions, whose executions are told apart by their names."""
+
+    def __init__(self, state_machine_arn: str) -> None:
+        self._arn = state_machine_arn
+
+    def start(self, name: str, document: Mapping[str, object]) -> None:
+        """Begin an execution; one of that name that exists already, running or ended, is left as it is."""
+        self._call(
+            "start_execution",
+            unless="ExecutionAlreadyExists",
+            stateMachineArn=self._arn,
+            name=name,
+            input=json.dumps(document),
+        )
+
+    def status(self, name: str) -> ExecutionStatus:
+        """Say where an execution stands."""
+        answer = self._call(
+            "describe_execution", unless="ExecutionDoesNotExist", executionArn=self._execution(name)
+        )
+        return ExecutionStatus.UNKNOWN if answer is None else ExecutionStatus(answer["status"].lower())
+
+    def stop(self, name: str, cause: str) -> None:
+        """End an execution; one that has ended already is left as it is."""
+        self._call(
+            "stop_execution", unless="ExecutionDoesNotExist", executionArn=self._execution(name), cause=cause
+        )
+
+    def _execution(self, name: str) -> str:
+        return f"{self._arn.replace(':stateMachine:', ':execution:')}:{name}"
+
+    def _call(self, operation: str, *, unless: str, **parameters: object) -> Any:  # noqa: ANN401 - boto3's own answer
+        """Return the answer, or None for the one refusal that says where things stand."""
+        try:
+            return getattr(_client("stepfunctions"), operation)(**parameters)
+        except Exception as error:
+            code = getattr(error, "response", {}).get("Error", {}).get("Code", "")
+            if code == unless:
+                return None
+            raise WorkflowUnavailable(f"{operation}: {error}") from error
 
 
 def read_secret(arn: str) -> str:

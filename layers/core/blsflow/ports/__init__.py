@@ -12,6 +12,7 @@ Errors::
     │   ├── StoreConflict     lost a race (serialization, deadlock, lock time-out): likewise
     │   └── InvariantBroken   a constraint said no: a fault of ours, never tried again
     ├── EnqueueFailed         a queue did not take the messages: the rows are found and enqueued again
+    ├── WorkflowUnavailable   the state machine's service took no request: the rows are handed over again
     ├── PublishFailed         a notification did not go out: its row waits for the next try
     └── FeedUnavailable       no price snapshot this time (`domain.prices`)
 """
@@ -25,6 +26,7 @@ from blsflow.ports.errors import (
     StoreConflict,
     StoreError,
     StoreUnavailable,
+    WorkflowUnavailable,
 )
 from blsflow.ports.people import (
     AttemptEnd,
@@ -114,4 +116,5 @@ __all__ = [
     "Transaction",
     "TrialTick",
     "WaitingOccurrence",
+    "WorkflowUnavailable",
 ]

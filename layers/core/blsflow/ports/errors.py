@@ -37,5 +37,9 @@ class EnqueueFailed(BlsflowError):
     """A queue did not take all the messages."""
 
 
+class WorkflowUnavailable(BlsflowError):
+    """The state machine's service did not take a request; the rows are found and handed over again."""
+
+
 class PublishFailed(BlsflowError):
     """A notification did not go out."""

@@ -94,7 +94,7 @@ class ExecuteQueries:
         ids = [row["id"] for row in self._session.query("expire_prepared", page_size=limit)]
         return self._end_all_unsent(ids, "decision_expired") if ids else 0
 
-    def end_unsent(self, attempt_ids: Sequence[UUID], reason: str, *, occurrence_id: int) -> None:
+    def end_unsent(self, attempt_ids: Sequence[UUID], reason: str, *, occurrence_id: int | None) -> None:
         """End prepared attempts that are not to be sent, and the tick that they were the last of."""
         if attempt_ids:
             self._end_all_unsent(attempt_ids, reason)
@@ -123,10 +123,13 @@ class ExecuteQueries:
 
 
 def _objection(row: Mapping[str, Any], gates: Gates) -> str | None:
-    """Return why an attempt may not be sent now; every permission that decide had is asked for again."""
-    changed = not (row["policy_unchanged"] and row["execution_mode"] == "execute")
+    """Return why an attempt may not be sent now; every permission that decide had is asked for again.
+
+    What puts a machine back after a benchmark is no new action: a frozen or changed policy does not keep it away from home.
+    """
+    changed = not (row["policy_unchanged"] and row["execution_mode"] == "execute") and not row["restores"]
     objections = {
-        "frozen": row["frozen"],
+        "frozen": row["frozen"] and not row["restores"],
         "decision_expired": not row["valid"],
         "execute_disabled": not gates.execute_enabled,
         "executor_unconfigured": not gates.executor_configured,

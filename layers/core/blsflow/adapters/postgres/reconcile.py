@@ -42,29 +42,10 @@ class ReconcileQueries:
         rows = self._session.query("claim_open_attempts", page_size=limit, lease=lease)
         if not rows:
             return []
-        machines: defaultdict[UUID, list[OpenMachine]] = defaultdict(list)
+        machines: defaultdict[UUID, list[Mapping[str, Any]]] = defaultdict(list)
         for row in self._session.query("open_machines", attempt_ids=[row["id"] for row in rows]):
-            machines[row["attempt_id"]].append(_machine_of(row))
-        return [
-            OpenAttempt(
-                attempt_id=row["id"],
-                tenant_id=row["tenant_id"],
-                policy_id=row["policy_id"],
-                tick_id=row["tick_id"],
-                occurrence_id=row["occurrence_id"],
-                key=row["idempotency_key"],
-                action=CommandKind(row["action"]),
-                project_id=row["project_id"],
-                reference=row["reference"],
-                dispatched_at=row["dispatched_at"],
-                request_expires_at=row["request_expires_at"],
-                checks=row["checks"],
-                alerted=row["alerted"],
-                report_max_age_sec=row["report_max_age_sec"],
-                machines=tuple(machines[row["id"]]),
-            )
-            for row in rows
-        ]
+            machines[row["attempt_id"]].append(row)
+        return [open_attempt_of(row, machines[row["id"]]) for row in rows]
 
     def record_settlements(self, settlements: Sequence[Settlement]) -> Sequence[AttemptStanding]:
         """Write what read-backs settled; return where each attempt stands."""
@@ -133,6 +114,27 @@ class ReconcileQueries:
         self._session.query("maintain_partitions", keep_days=retention_days)
         self._session.query("prune_history", keep_days=retention_days, page_size=_PRUNE_PAGE)
         self._session.query("prune_attempts", keep_days=retention_days, page_size=_PRUNE_PAGE)
+
+
+def open_attempt_of(row: Mapping[str, Any], machines: Sequence[Mapping[str, Any]]) -> OpenAttempt:
+    """Read a claimed attempt with the rows of its machines that are open."""
+    return OpenAttempt(
+        attempt_id=row["id"],
+        tenant_id=row["tenant_id"],
+        policy_id=row["policy_id"],
+        tick_id=row["tick_id"],
+        occurrence_id=row["occurrence_id"],
+        key=row["idempotency_key"],
+        action=CommandKind(row["action"]),
+        project_id=row["project_id"],
+        reference=row["reference"],
+        dispatched_at=row["dispatched_at"],
+        request_expires_at=row["request_expires_at"],
+        checks=row["checks"],
+        alerted=row["alerted"],
+        report_max_age_sec=row["report_max_age_sec"],
+        machines=tuple(map(_machine_of, machines)),
+    )
 
 
 def _machine_of(row: Mapping[str, Any]) -> OpenMachine:

@@ -5,12 +5,14 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from blsflow.adapters.postgres.benchmark import BenchmarkQueries
 from blsflow.adapters.postgres.control import ControlQueries
 from blsflow.adapters.postgres.converse import ConverseQueries
 from blsflow.adapters.postgres.decide import DecideQueries
 from blsflow.adapters.postgres.execute import ExecuteQueries
 from blsflow.adapters.postgres.notify import NotifyQueries
 from blsflow.adapters.postgres.reconcile import ReconcileQueries
+from blsflow.adapters.postgres.sampling import SamplingQueries
 from blsflow.adapters.postgres.schedules import ScheduleQueries
 from blsflow.adapters.postgres.tick import TickQueries
 from blsflow.ports import StoreError, StoreUnavailable
@@ -30,6 +32,8 @@ class PostgresTransaction(
     ExecuteQueries,
     ConverseQueries,
     ReconcileQueries,
+    BenchmarkQueries,
+    SamplingQueries,
     ScheduleQueries,
     NotifyQueries,
     ControlQueries,

@@ -152,6 +152,7 @@ with closed as (
 ), freed as (
     update smart_schedule_machine_locks l set freed_at = now(), freed_by = 'operator:' || :by
     from machines m where l.machine_id = m.machine_id and l.fencing_token = m.fencing_token and l.freed_at is null
+      and l.owner_kind = 'attempt'
 ), logged as (
     insert into smart_schedule_log_events (at, tenant_id, policy_id, level, code, params, tick_id, attempt_id)
     select now(), c.tenant_id, c.policy_id, 'warning', 'attempt_closed_by_operator',

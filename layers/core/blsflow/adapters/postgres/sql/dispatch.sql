@@ -3,6 +3,7 @@
 -- prepared_at is its decisions' ticked_at, and says which partition they are in.
 select a.id, a.tenant_id, a.policy_id, a.tick_id, a.occurrence_id, a.idempotency_key, a.action, a.project_id,
        a.run_config_id, a.state, a.prepared_at, a.valid_until > now() as valid,
+       a.benchmark_step is not distinct from 'restore' as restores,
        p.enabled and p.archived_at is null and p.tenant_id = a.tenant_id
            and p.version = coalesce((select t.policy_version from smart_schedule_ticks t where t.id = a.tick_id), p.version)
            as policy_unchanged,
@@ -22,13 +23,16 @@ with fit as (
     select m.machine_id, m.fencing_token
     from smart_schedule_attempt_machines m
     join smart_schedule_attempts a on a.id = m.attempt_id
-    join machines x on x.id = m.machine_id and x.tenant_id = a.tenant_id and not x.operator_hold
+    join machines x on x.id = m.machine_id and x.tenant_id = a.tenant_id
+         and (not x.operator_hold or a.benchmark_step is not distinct from 'restore')
     where m.attempt_id = :attempt_id::uuid and m.state = 'pending'
 ), held as (
     update smart_schedule_machine_locks l set expires_at = 'infinity'
     from fit
-    where l.machine_id = fit.machine_id and l.owner_id = :attempt_id::uuid and l.fencing_token = fit.fencing_token
-      and l.freed_at is null
+    where l.machine_id = fit.machine_id and l.fencing_token = fit.fencing_token and l.freed_at is null
+      -- a benchmark run's commands are sent under the run's own lock
+      and l.owner_id = coalesce((select a.benchmark_run_id from smart_schedule_attempts a where a.id = :attempt_id::uuid),
+                                :attempt_id::uuid)
     returning l.machine_id, l.fencing_token
 ), dropped as (
     update smart_schedule_attempt_machines m
@@ -73,6 +77,7 @@ with ended as (
 ), freed as (
     update smart_schedule_machine_locks l set freed_at = now(), freed_by = 'unsent:' || :reason
     from machines m where l.machine_id = m.machine_id and l.fencing_token = m.fencing_token and l.freed_at is null
+      and l.owner_kind = 'attempt'
 ), skipped as (
     update smart_schedule_machine_decisions d set action = 'skip', reason = :reason
     from machines m where d.attempt_id = m.attempt_id and d.machine_id = m.machine_id
@@ -111,6 +116,7 @@ with accepted as (
 ), freed as (
     update smart_schedule_machine_locks l set freed_at = now(), freed_by = 'refused'
     from refused r where l.machine_id = r.machine_id and l.fencing_token = r.fencing_token and l.freed_at is null
+      and l.owner_kind = 'attempt'
 ), backed_off as (
     insert into smart_schedule_machine_states as known (machine_id, tenant_id, expected, changed_at, failures, retry_at)
     select r.machine_id, a.tenant_id, 'unset', now(), 1, now() + interval '1 minute'
@@ -168,6 +174,7 @@ with ended as (
 ), freed as (
     update smart_schedule_machine_locks l set freed_at = now(), freed_by = 'not_taken'
     from machines m where l.machine_id = m.machine_id and l.fencing_token = m.fencing_token and l.freed_at is null
+      and l.owner_kind = 'attempt'
 ), logged as (
     insert into smart_schedule_log_events (at, tenant_id, policy_id, level, code, params, tick_id, attempt_id)
     select now(), e.tenant_id, e.policy_id, case :state when 'failed' then 'error' else 'warning' end,

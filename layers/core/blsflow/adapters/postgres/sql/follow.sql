@@ -82,6 +82,7 @@ with settled as (
     update smart_schedule_machine_locks l set freed_at = now(), freed_by = 'confirmed_end'
     from (select * from settled order by machine_id) s
     where l.machine_id = s.machine_id and l.fencing_token = s.fencing_token and l.freed_at is null
+      and l.owner_kind = 'attempt'
     returning l.machine_id
 ), followed as (
     insert into smart_schedule_machine_states as known

@@ -1,0 +1,1 @@
+"""Carries out one step of a benchmark run."""
