@@ -242,7 +242,7 @@ class Application:
             settings=SamplingSettings(
                 gates=self.gates, watchdog=timedelta(seconds=self.settings.watchdog_sec)
             ),
-            time_left=_budget(budget_sec),
+            time_left=Budget(budget_sec).is_left,
         )
 
     def benchmark(self, step: str, *, run_id: UUID, execution: str) -> StepOutcome:

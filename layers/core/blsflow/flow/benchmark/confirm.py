@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Final
 from blsflow.domain.settle import settle
 from blsflow.flow.benchmark.step import SUPERSEDED, StepOutcome
 from blsflow.flow.freeze import freeze_on_failures
-from blsflow.flow.reconcile import read_back
 from blsflow.settings import BENCHMARK_CONFIRM_SEC
 
 if TYPE_CHECKING:
@@ -76,9 +75,11 @@ def _follow(call: StepCall) -> None:
         asked_at, attempt = tx.now, tx.claim_benchmark_attempt(call.run_id, _LOOK_LEASE)
     if attempt is None:
         return
-    answer = read_back(call.device_control, attempt)
+    answer = call.device_control.read_back(
+        caller=attempt.tenant_id, key=attempt.key, job_id=attempt.reference
+    )
     with call.store.transaction() as tx:
         settlement = settle(attempt, answer, now=asked_at, limits=call.settings.limits)
         tx.record_settlements([settlement])
-        if attempt.policy_id is not None and any(not outcome.succeeded for outcome in settlement.outcomes):
+        if settlement.outcomes and attempt.policy_id is not None:
             freeze_on_failures(tx, [attempt.policy_id])
