@@ -3,7 +3,8 @@
 The deployed template's own schedule fires the ticks and the scheduled conversations; this program only starts
 everything, runs one conversation by hand and cancels it, watches the database, and prints what it sees. It stays until
 it is interrupted, or with ``--once`` ends by itself: with 0 if ticks were decided, jobs were created and confirmed, locks
-were taken and freed, and conversations were held, skipped and cancelled; with 1 and what is missing otherwise.
+were taken and freed, benchmarks were measured and decided on, and conversations were held, skipped and cancelled; with 1
+and what is missing otherwise.
 """
 
 from __future__ import annotations
@@ -48,6 +49,13 @@ select (select count(*) from smart_schedule_ticks) as ticks,
        (select count(*) from smart_schedule_attempt_machines) as locks_taken,
        (select count(*) from smart_schedule_attempt_machines where state <> 'pending') as locks_freed,
        (select count(*) from smart_schedule_attempt_machines where state = 'succeeded') as machines_confirmed,
+       (select count(*) from smart_schedule_benchmark_runs where state = 'succeeded') as measured,
+       (select count(*) from smart_schedule_benchmark_runs where state = 'failed') as not_measured,
+       (select count(*) from smart_schedule_machine_project_benchmarks where shared_from is not null) as shared,
+       (select count(*) from smart_schedule_machine_decisions d
+        join smart_schedule_benchmark_runs r on r.machine_id = d.machine_id and r.state = 'succeeded'
+        where d.ticked_at > r.ended_at and d.best_net_cny_per_day is not null) as decided_on_measured,
+       (select coalesce(sum(lost_cny), 0) from smart_schedule_benchmark_runs) as lost_cny,
        (select count(*) from smart_schedule_freezes where lifted_at is null) as frozen,
        (select coalesce(max(id), 0) from smart_schedule_ticks) as newest_tick
 """
@@ -68,6 +76,11 @@ class Work:
     locks_taken: int
     locks_freed: int
     machines_confirmed: int
+    measured: int
+    not_measured: int
+    shared: int
+    decided_on_measured: int
+    lost_cny: float
     frozen: int
     newest_tick: int
 
@@ -80,6 +93,8 @@ class Work:
             "jobs confirmed": self.confirmed == 0,
             "locks taken": self.locks_taken == 0,
             "locks freed": self.locks_freed == 0,
+            "benchmarks measured": self.measured == 0,
+            "decisions on what was measured": self.decided_on_measured == 0,
         }
         return [what for what, lacks in wanted.items() if lacks]
 
@@ -135,6 +150,9 @@ def _watch(
             f"device control accepted jobs ({work.jobs})": work.jobs > 0,
             f"first jobs confirmed by what the machines do ({work.machines_confirmed} machines)": work.confirmed
             > 0,
+            f"first benchmarks measured, machines put back ({work.measured})": work.measured > 0,
+            f"ticks decide on what was measured ({work.decided_on_measured} decisions)": work.decided_on_measured
+            > 0,
             "first planned conversation has a run id": seen.started > 0,
             "a planned run was skipped because the one before was unfinished; cancelling that one": seen.overlaps
             > 0,
@@ -155,7 +173,9 @@ def _watch(
 def _work(session: Session) -> Work:
     row = session.run(_WORK)[0]
     counts = dict(zip(Work.__dataclass_fields__, row, strict=True))
-    return Work(**{name: value if name == "gain" else int(value) for name, value in counts.items()})
+    return Work(
+        **{name: value if name in {"gain", "lost_cny"} else int(value) for name, value in counts.items()}
+    )
 
 
 def _report(console: Console, session: Session, work: Work) -> None:
@@ -179,6 +199,9 @@ def _report(console: Console, session: Session, work: Work) -> None:
         ("jobs failed", str(work.failed)),
         ("machines confirmed", str(work.machines_confirmed)),
         ("locks taken / freed", f"{work.locks_taken} / {work.locks_freed}"),
+        ("benchmarks measured / failed", f"{work.measured} / {work.not_measured}"),
+        ("benchmarks shared within models", str(work.shared)),
+        ("income lost to sampling", f"{work.lost_cny:,.2f} CNY"),
         ("frozen policies", str(work.frozen)),
         ("estimated gain", f"{work.gain:,.2f} CNY per day"),
     ):

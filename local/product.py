@@ -69,6 +69,9 @@ class LocalProduct:
                 "ProfitFeed": "contract",
                 "ProfitApiBaseUrl": self.profit_url,
                 "UsdtToCnyRate": USDT_TO_CNY_RATE,
+                # simulated machines are steady within seconds and report every other one
+                "BenchmarkSampleWindowSec": "12",
+                "BenchmarkWarmUpSec": "6",
                 **(parameters or {}),
             },
             secrets={"SwitchApiTokenSecretArn": TOKEN, "ExecutionServiceTokenSecretArn": TOKEN},
