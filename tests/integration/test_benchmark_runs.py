@@ -106,21 +106,25 @@ def test_what_the_machine_runs_is_measured_without_moving_it(lab: Lab) -> None:
     assert lab.scene.findings() == {}
 
 
-def test_a_machine_that_was_stopped_is_stopped_again(lab: Lab) -> None:
-    """R7.3: started for its sample, a machine that the scheduler had stopped goes back to rest, and has lost nothing."""
-    lab.scene.world.command(1, "stop")
+@pytest.mark.parametrize(
+    ("command", "status", "expected"), [("stop", "stopped", "stopped"), ("power_off", "off", "off")]
+)
+def test_a_machine_at_rest_goes_back_to_rest(lab: Lab, command: Any, status: str, expected: str) -> None:
+    """R7.3: started for its sample, a machine that the scheduler had put to rest goes back to it, and has lost nothing."""
+    lab.scene.world.command(1, command)
     lab.scene.rows(
         "insert into smart_schedule_machine_states (machine_id, tenant_id, expected, stopped_by, changed_at)"
-        " values (1, 'acme', 'stopped', 'scheduler', now() - interval '1 hour')"
+        f" values (1, 'acme', '{expected}', 'scheduler', now())"
     )
     lab.scene.rows("update smart_schedule_policy_groups set restart_threshold_cny_per_day = 1000")
     lab.scene.forward(60)
     lab.begin()
+    lab.rescue()
     assert lab.runs() == [["succeeded", None, AT_HOME]]
-    assert lab.scene.world.reading(1).status == "stopped"
+    assert lab.scene.world.reading(1).status == status
     assert lab.scene.rows("select action from smart_schedule_attempts order by prepared_at") == [
         ["start"],
-        ["stop"],
+        [command],
     ]
     assert lab.scene.value("select lost_cny from smart_schedule_benchmark_runs") == 0.0
 

@@ -2,7 +2,7 @@
 -- Pending runs that nothing keeps from beginning but caps, or the one run that asks whether it still may: its policy acts, its
 -- machine can be heard and is nobody else's, the project may run there, and what it runs now can be run again.
 select r.id, r.policy_id, r.machine_id, r.project_id, r.value_cny_per_day, r.origin = 'operator' as by_operator,
-       t.status, t.project_id as runs_project, t.project_since, target.id as run_config_id, back.id as back_run_config_id
+       st.status, t.project_id as runs_project, t.project_since, target.id as run_config_id, back.id as back_run_config_id
 from smart_schedule_benchmark_runs r
 join smart_schedule_policy_groups p on p.id = r.policy_id
 join machines m on m.id = r.machine_id and m.tenant_id = r.tenant_id
@@ -10,15 +10,23 @@ join machine_mining_runtime t on t.machine_id = m.id
 join project_run_configurations target on target.project_id = r.project_id and target.model = m.model and target.runnable
 left join project_run_configurations back on back.project_id = t.project_id and back.model = m.model and back.runnable
 left join smart_schedule_machine_states s on s.machine_id = m.id
+-- as read_machines sees it: what the scheduler put to rest is at rest, whatever word the firmware has for it
+cross join lateral (
+    select case
+        when s.stopped_by = 'scheduler' and s.expected = 'off' and t.reported_at <= s.changed_at then 'off'
+        when s.stopped_by = 'scheduler' and t.hashrate_hs = 0 then case s.expected when 'off' then 'off' else 'stopped' end
+        else t.status end as status
+) st
 where ((:run_id::uuid is null and r.state = 'pending' and r.not_before <= now()) or r.id = :run_id::uuid)
   and p.enabled and p.archived_at is null and p.execution_mode = 'execute' and p.max_benchmarks > 0
   and not exists (select from smart_schedule_freezes f where f.policy_id = p.id and f.lifted_at is null)
   and exists (select from smart_schedule_executor_leases e
               where e.tenant_id = r.tenant_id and e.holder = :holder and e.expires_at > now())
   and not m.operator_hold
-  and t.reported_at > now() - make_interval(secs => p.report_max_age_sec)
-  and ((t.status = 'mining' and (t.project_id = r.project_id or back.id is not null))
-       or (t.status in ('stopped', 'off') and s.stopped_by = 'scheduler'))
+  -- a machine without power reports nothing, and that is as it should be
+  and (t.reported_at > now() - make_interval(secs => p.report_max_age_sec) or st.status = 'off')
+  and ((st.status = 'mining' and (t.project_id = r.project_id or back.id is not null))
+       or (st.status in ('stopped', 'off') and s.stopped_by = 'scheduler'))
   and (s.retry_at is null or s.retry_at <= now())
   and not exists (select from smart_schedule_machine_locks l
                   where l.machine_id = r.machine_id and l.freed_at is null and l.expires_at > now())
