@@ -201,7 +201,11 @@ CREATE TABLE public.smart_schedule_attempts (
     ended_at timestamp with time zone,
     caller_subject text,
     unreachable_alerted_at timestamp with time zone,
+    benchmark_run_id uuid,
+    benchmark_step text,
     CONSTRAINT smart_schedule_attempts_action_check CHECK ((action = ANY (ARRAY['switch'::text, 'start'::text, 'stop'::text, 'power_off'::text, 'converse'::text]))),
+    CONSTRAINT smart_schedule_attempts_benchmark CHECK (((benchmark_run_id IS NULL) = (benchmark_step IS NULL))),
+    CONSTRAINT smart_schedule_attempts_benchmark_step_check CHECK ((benchmark_step = ANY (ARRAY['switch'::text, 'restore'::text]))),
     CONSTRAINT smart_schedule_attempts_ended CHECK (((state = ANY (ARRAY['succeeded'::text, 'failed'::text, 'cancelled'::text, 'interrupted'::text, 'skipped'::text])) = (ended_at IS NOT NULL))),
     CONSTRAINT smart_schedule_attempts_kind_check CHECK ((kind = ANY (ARRAY['device_batch'::text, 'conversation'::text]))),
     CONSTRAINT smart_schedule_attempts_reference_of_dispatched CHECK (((dispatched_at IS NOT NULL) OR (reference IS NULL))),
@@ -227,8 +231,39 @@ CREATE TABLE public.smart_schedule_benchmark_runs (
     requested_at timestamp with time zone NOT NULL,
     started_at timestamp with time zone,
     ended_at timestamp with time zone,
+    origin text DEFAULT 'decision'::text NOT NULL,
+    requested_by text,
+    asked_at timestamp with time zone DEFAULT now() NOT NULL,
+    current_net_cny_per_day double precision,
+    execution_name text,
+    execution_no integer DEFAULT 0 NOT NULL,
+    execution_noted_at timestamp with time zone,
+    step text,
+    progressed_at timestamp with time zone,
+    fencing_token bigint,
+    run_config_id bigint,
+    restore_action text,
+    restore_run_config_id bigint,
+    restore_tries integer DEFAULT 0 NOT NULL,
+    rescues integer DEFAULT 0 NOT NULL,
+    measuring_from timestamp with time zone,
+    readings jsonb DEFAULT '[]'::jsonb NOT NULL,
+    outcome text,
+    moved_at timestamp with time zone,
+    lost_minutes double precision,
+    lost_cny double precision,
+    alerted_at timestamp with time zone,
     CONSTRAINT smart_schedule_benchmark_runs_attempt_no_check CHECK ((attempt_no > 0)),
     CONSTRAINT smart_schedule_benchmark_runs_ended CHECK (((state = ANY (ARRAY['succeeded'::text, 'failed'::text, 'cancelled'::text])) = (ended_at IS NOT NULL))),
+    CONSTRAINT smart_schedule_benchmark_runs_execution CHECK (((execution_name IS NULL) = (execution_no = 0))),
+    CONSTRAINT smart_schedule_benchmark_runs_execution_no_check CHECK ((execution_no >= 0)),
+    CONSTRAINT smart_schedule_benchmark_runs_origin_check CHECK ((origin = ANY (ARRAY['decision'::text, 'drift'::text, 'operator'::text]))),
+    CONSTRAINT smart_schedule_benchmark_runs_outcome_check CHECK ((outcome = ANY (ARRAY['measured'::text, 'failed'::text]))),
+    CONSTRAINT smart_schedule_benchmark_runs_rescues_check CHECK ((rescues >= 0)),
+    CONSTRAINT smart_schedule_benchmark_runs_restore CHECK (((NOT (restore_action IS DISTINCT FROM 'switch'::text)) = (restore_project_id IS NOT NULL))),
+    CONSTRAINT smart_schedule_benchmark_runs_restore_action_check CHECK ((restore_action = ANY (ARRAY['switch'::text, 'stop'::text, 'power_off'::text]))),
+    CONSTRAINT smart_schedule_benchmark_runs_restore_tries_check CHECK ((restore_tries >= 0)),
+    CONSTRAINT smart_schedule_benchmark_runs_restored CHECK (((state <> ALL (ARRAY['succeeded'::text, 'failed'::text])) OR (execution_no = 0) OR (restore_status IS NOT NULL))),
     CONSTRAINT smart_schedule_benchmark_runs_state_check CHECK ((state = ANY (ARRAY['pending'::text, 'running'::text, 'restoring'::text, 'succeeded'::text, 'failed'::text, 'cancelled'::text])))
 );
 
@@ -379,7 +414,9 @@ CREATE TABLE public.smart_schedule_machine_project_benchmarks (
     power_estimated boolean DEFAULT false CONSTRAINT smart_schedule_machine_project_benchma_power_estimated_not_null NOT NULL,
     sampled_at timestamp with time zone NOT NULL,
     flagged boolean DEFAULT false NOT NULL,
-    shared_from bigint
+    shared_from bigint,
+    drift_hashrates_hs double precision[],
+    drift_seen_at timestamp with time zone
 )
 WITH (fillfactor='70');
 
@@ -515,6 +552,10 @@ CREATE TABLE public.smart_schedule_policy_groups (
     created_by text NOT NULL,
     created_at timestamp with time zone DEFAULT now() NOT NULL,
     updated_at timestamp with time zone DEFAULT now() NOT NULL,
+    max_benchmarks integer DEFAULT 5 NOT NULL,
+    max_benchmark_share double precision DEFAULT 0.05 NOT NULL,
+    benchmark_share_after integer DEFAULT 3 NOT NULL,
+    CONSTRAINT smart_schedule_policy_groups_benchmark_share_after_check CHECK ((benchmark_share_after > 0)),
     CONSTRAINT smart_schedule_policy_groups_benchmark_ttl_sec_check CHECK ((benchmark_ttl_sec > 0)),
     CONSTRAINT smart_schedule_policy_groups_consecutive_failures_check CHECK ((consecutive_failures >= 0)),
     CONSTRAINT smart_schedule_policy_groups_decision_validity_sec_check CHECK ((decision_validity_sec > 0)),
@@ -523,6 +564,8 @@ CREATE TABLE public.smart_schedule_policy_groups (
     CONSTRAINT smart_schedule_policy_groups_freeze_after_failures_check CHECK ((freeze_after_failures > 0)),
     CONSTRAINT smart_schedule_policy_groups_freeze_jump_factor_check CHECK (((freeze_jump_factor > (1)::double precision) AND (freeze_jump_factor < 'Infinity'::double precision))),
     CONSTRAINT smart_schedule_policy_groups_holding_time_sec_check CHECK (((holding_time_sec >= 1) AND (holding_time_sec <= 2592000))),
+    CONSTRAINT smart_schedule_policy_groups_max_benchmark_share_check CHECK (((max_benchmark_share > (0)::double precision) AND (max_benchmark_share <= (1)::double precision))),
+    CONSTRAINT smart_schedule_policy_groups_max_benchmarks_check CHECK ((max_benchmarks >= 0)),
     CONSTRAINT smart_schedule_policy_groups_max_failed_share_check CHECK (((max_failed_share > (0)::double precision) AND (max_failed_share <= (1)::double precision))),
     CONSTRAINT smart_schedule_policy_groups_max_foreign_changes_check CHECK ((max_foreign_changes >= 0)),
     CONSTRAINT smart_schedule_policy_groups_max_move_share_check CHECK (((max_move_share > (0)::double precision) AND (max_move_share <= (1)::double precision))),
@@ -825,6 +868,8 @@ CREATE INDEX machines_by_tenant ON public.machines USING btree (tenant_id, id);
 
 CREATE INDEX smart_schedule_attempts_ended ON public.smart_schedule_attempts USING btree (policy_id, COALESCE(ended_at, 'infinity'::timestamp with time zone));
 
+CREATE INDEX smart_schedule_attempts_of_benchmark ON public.smart_schedule_attempts USING btree (benchmark_run_id) WHERE (benchmark_run_id IS NOT NULL);
+
 CREATE UNIQUE INDEX smart_schedule_attempts_of_conversation ON public.smart_schedule_attempts USING btree (occurrence_id) WHERE (kind = 'conversation'::text);
 
 CREATE INDEX smart_schedule_attempts_of_occurrence ON public.smart_schedule_attempts USING btree (occurrence_id);
@@ -836,6 +881,10 @@ CREATE INDEX smart_schedule_attempts_open ON public.smart_schedule_attempts USIN
 CREATE INDEX smart_schedule_attempts_waiting ON public.smart_schedule_attempts USING btree (prepared_at, id) WHERE (state = 'prepared'::text);
 
 CREATE UNIQUE INDEX smart_schedule_benchmark_runs_active ON public.smart_schedule_benchmark_runs USING btree (machine_id) WHERE (state = ANY (ARRAY['running'::text, 'restoring'::text]));
+
+CREATE INDEX smart_schedule_benchmark_runs_at_work ON public.smart_schedule_benchmark_runs USING btree (progressed_at) WHERE (state = ANY (ARRAY['running'::text, 'restoring'::text]));
+
+CREATE INDEX smart_schedule_benchmark_runs_of_machine ON public.smart_schedule_benchmark_runs USING btree (machine_id, project_id, requested_at DESC);
 
 CREATE UNIQUE INDEX smart_schedule_benchmark_runs_open ON public.smart_schedule_benchmark_runs USING btree (machine_id, project_id) WHERE (ended_at IS NULL);
 
@@ -937,6 +986,9 @@ ALTER TABLE ONLY public.project_run_configurations
 
 ALTER TABLE ONLY public.smart_schedule_attempt_machines
     ADD CONSTRAINT smart_schedule_attempt_machines_attempt_id_fkey FOREIGN KEY (attempt_id) REFERENCES public.smart_schedule_attempts(id);
+
+ALTER TABLE ONLY public.smart_schedule_attempts
+    ADD CONSTRAINT smart_schedule_attempts_benchmark_run_id_fkey FOREIGN KEY (benchmark_run_id) REFERENCES public.smart_schedule_benchmark_runs(id);
 
 ALTER TABLE ONLY public.smart_schedule_attempts
     ADD CONSTRAINT smart_schedule_attempts_occurrence_id_fkey FOREIGN KEY (occurrence_id) REFERENCES public.smart_schedule_occurrences(id);
