@@ -90,7 +90,7 @@ def doctor(
     else:
         out = console()
         for each in found:
-            title = f"{each.name}: {each.rule}"
+            title = f"{each.name}: not as it should be. {each.rule}"
             if each.unchecked is not None:
                 out.print(f"{title} could not be checked: {each.unchecked}\n", highlight=False)
                 continue

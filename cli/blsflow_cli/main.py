@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+from importlib import metadata
+from typing import Annotated
 
 import typer
 
@@ -18,6 +20,21 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
     rich_markup_mode="rich",
 )
+
+
+@app.callback()
+def options(
+    *,
+    version: Annotated[
+        bool, typer.Option("--version", help="Show the version and exit.", is_eager=True)
+    ] = False,
+) -> None:
+    """Decides for every mining machine whether to keep, switch, start, stop or power it off."""
+    if version:
+        typer.echo(f"blsflow {metadata.version('blsflow-scheduler')}")
+        raise typer.Exit
+
+
 offline.register(app)
 online.register(app)
 
@@ -33,3 +50,5 @@ def run() -> None:
         refuse([str(error)], code=error.code, as_json=as_json)
     except BlsflowError as error:
         refuse([str(error)], as_json=as_json)
+    except OverflowError as error:
+        refuse([f"a time or a figure is too far out to compute with: {error}"], as_json=as_json)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from blsflow.domain.explain import explain
+from blsflow.domain.policy import ExecutionMode  # noqa: TC001 - typer reads the annotations
 from blsflow.flow import control
 from blsflow.flow.control import UnknownPolicy
 from blsflow.flow.dry_run import DryRun, dry_run
@@ -84,6 +85,28 @@ def disable(policy: PolicyArgument, *, reason: Reason, by: By, as_json: JsonOpti
     with deployment() as application:
         done = control.disable(application.store, policy, by=by, why=reason)
     _say(policy, done, f"policy {policy} ({done.name}) is disabled", as_json=as_json)
+
+
+def mode(
+    policy: PolicyArgument,
+    to: Annotated[ExecutionMode, typer.Argument(help="How far it goes.")],
+    *,
+    reason: Reason,
+    by: By,
+    as_json: JsonOption = False,
+) -> None:
+    """Say how far a policy goes: dry_run computes, shadow stores too, execute acts (with the switch and the lease).
+
+    For example:
+
+        blsflow mode 3 execute --reason "a week in shadow looked right"
+    """
+    with deployment() as application:
+        done = control.set_mode(application.store, policy, to, by=by, why=reason)
+    if as_json:
+        print_json({"policy_id": policy, "name": done.name, "was": done.was, "is": str(to)})
+    else:
+        typer.echo(f"policy {policy} ({done.name}) is in {to} now, and was in {done.was}")
 
 
 def freeze(policy: PolicyArgument, *, reason: Reason, by: By, as_json: JsonOption = False) -> None:
@@ -219,7 +242,7 @@ def dry_run_command(
 
 def register(app: typer.Typer) -> None:
     """Add the commands of this module."""
-    for command in (status, enable, disable, freeze, lease, run):
+    for command in (status, enable, disable, mode, freeze, lease, run):
         app.command()(command)
     app.command("dry-run")(dry_run_command)
 

@@ -60,8 +60,9 @@ class TariffCheck:
 
     @property
     def has_finding(self) -> bool:
-        """Whether a stretch of the year or an instant that was asked for has no known price."""
-        return bool(self.problems) or any(isinstance(each.status, TariffProblem) for each in self.asked)
+        """Whether no tariff is in force in that year, or a stretch of it or an instant asked for has no known price."""
+        unknown = any(isinstance(each.status, TariffProblem) for each in self.asked)
+        return not self.segments or bool(self.problems) or unknown
 
     def hours(self) -> Counter[tuple[str, float]]:
         """Hours of the year by period and price."""
@@ -130,7 +131,11 @@ def show(found: TariffCheck, console: Console) -> None:
     console.print(table(title, ["period", "price (CNY/kWh)", "hours (h)"], rows))
     for each in found.problems:
         console.print(f"[red]{_line(each, zone)}[/red]")
-    if not found.problems:
+    if not found.segments:
+        console.print(
+            f"[red]Not in force at any time of {found.year}: ask for another year with --year.[/red]"
+        )
+    elif not found.problems:
         console.print("No gaps and no overlaps.")
     for day in found.clock_days:
         hours = sum(segment.hours for segment in day.segments)

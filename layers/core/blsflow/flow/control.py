@@ -17,7 +17,8 @@ from blsflow.ports import ClosedAttempt
 if TYPE_CHECKING:
     from uuid import UUID
 
-    from blsflow.ports import LeaseChange, ManualFreeze, Queue, RequestedRun, SetEnabled, Store
+    from blsflow.domain.policy import ExecutionMode
+    from blsflow.ports import LeaseChange, ManualFreeze, ModeChange, Queue, RequestedRun, SetEnabled, Store
 
 T = TypeVar("T")
 
@@ -86,6 +87,14 @@ def disable(store: Store, policy_id: int, *, by: str, why: str, tenant_id: str |
     with store.transaction() as tx:
         done = tx.set_enabled(policy_id, enabled=False, by=by, why=why, tenant_id=tenant_id)
     return _known(done, policy_id)
+
+
+def set_mode(  # noqa: PLR0913 - what to set, for whom, and who asks
+    store: Store, policy_id: int, mode: ExecutionMode, *, by: str, why: str, tenant_id: str | None = None
+) -> ModeChange:
+    """Say how far a policy goes (R4.1); what was decided before is not sent any more."""
+    with store.transaction() as tx:
+        return _known(tx.set_mode(policy_id, mode=str(mode), by=by, why=why, tenant_id=tenant_id), policy_id)
 
 
 def freeze(store: Store, policy_id: int, *, by: str, why: str, tenant_id: str | None = None) -> ManualFreeze:

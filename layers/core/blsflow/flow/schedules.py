@@ -118,9 +118,14 @@ def change_schedule(  # noqa: PLR0913 - the whole of what a schedule says
 
 
 def pause_schedule(store: Store, schedule_id: int, *, paused: bool, tenant_id: str | None = None) -> None:
-    """Pause or resume; neither moves the rule's anchor."""
+    """Pause or resume; neither moves the rule's anchor. A policy's tick is paused with its policy, on the record."""
     with store.transaction() as tx:
-        _schedule(tx, schedule_id, tenant_id)
+        _conversation(
+            tx,
+            schedule_id,
+            tenant_id,
+            otherwise="is a policy's tick: use `blsflow disable POLICY --reason` or `blsflow enable`",
+        )
         tx.pause_schedule(schedule_id, paused=paused)
 
 

@@ -63,6 +63,14 @@ class SetEnabled:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class ModeChange:
+    """A policy whose execution mode an operator set, and the mode that it had."""
+
+    name: str
+    was: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class ManualFreeze:
     """A policy that an operator froze; ``opened`` is False when it was frozen already."""
 

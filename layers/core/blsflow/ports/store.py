@@ -33,6 +33,7 @@ if TYPE_CHECKING:
         ClosedAttempt,
         LeaseChange,
         ManualFreeze,
+        ModeChange,
         OccurrenceRow,
         RequestedRun,
         ScheduleVersion,
@@ -255,6 +256,11 @@ class Transaction(SamplingTransaction, Protocol):
         self, policy_id: int, *, enabled: bool, by: str, why: str, tenant_id: str | None
     ) -> SetEnabled | None:
         """Enable (which lifts a freeze) or disable; None if there is no such policy."""
+
+    def set_mode(
+        self, policy_id: int, *, mode: str, by: str, why: str, tenant_id: str | None
+    ) -> ModeChange | None:
+        """Say how far a policy goes; None if there is no such policy."""
 
     def freeze_by_hand(
         self, policy_id: int, *, by: str, why: str, tenant_id: str | None

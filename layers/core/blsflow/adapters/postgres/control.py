@@ -16,6 +16,7 @@ from blsflow.ports import (
     ClosedAttempt,
     LeaseChange,
     ManualFreeze,
+    ModeChange,
     RequestedRun,
     SetEnabled,
     TrialTick,
@@ -60,6 +61,15 @@ class ControlQueries:
             machines_forgiven=rows[0]["forgiven"],
             next_run_at=cursor if enabled else None,
         )
+
+    def set_mode(
+        self, policy_id: int, *, mode: str, by: str, why: str, tenant_id: str | None
+    ) -> ModeChange | None:
+        """Say how far a policy goes; None if there is no such policy."""
+        rows = self._session.query(
+            "set_mode", policy_id=policy_id, mode=mode, by=by, why=why, tenant_id=tenant_id
+        )
+        return ModeChange(name=rows[0]["name"], was=rows[0]["was"]) if rows else None
 
     def freeze_by_hand(
         self, policy_id: int, *, by: str, why: str, tenant_id: str | None

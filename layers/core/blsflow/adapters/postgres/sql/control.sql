@@ -42,6 +42,23 @@ with policy as (
 select p.id, p.tenant_id, p.name, (select cause from lifted) as froze_for, (select count(*) from forgiven) as forgiven
 from policy p
 
+-- name: set_mode
+-- An operator's word on how far a policy goes; a new version, so that nothing decided under the old mode is sent any more.
+with policy as (
+    update smart_schedule_policy_groups p
+    set execution_mode = :mode, version = p.version + 1, updated_at = now()
+    from smart_schedule_policy_groups was
+    where p.id = :policy_id::bigint and was.id = p.id and (:tenant_id::text is null or p.tenant_id = :tenant_id)
+      and p.archived_at is null
+    returning p.id, p.tenant_id, p.name, was.execution_mode as was
+), logged as (
+    insert into smart_schedule_log_events (at, tenant_id, policy_id, code, params)
+    select now(), tenant_id, id, 'policy_mode_changed',
+           jsonb_build_object('by', :by::text, 'why', :why::text, 'was', was, 'is', :mode::text)
+    from policy
+)
+select name, was from policy
+
 -- name: policy_schedule
 -- The rule under which a policy ticks.
 select s.id, s.rule, s.time_zone, p.tenant_id from smart_schedule_schedules s

@@ -124,7 +124,7 @@ order by started_at limit :page_size::integer
 
 -- name: doctor_policies_that_cannot_tick
 -- An enabled policy has a schedule whose rule can be read and that has a next run.
-select p.id as policy_id, p.name, s.id as schedule_id, s.next_run_at, s.broken
+select p.id as policy_id, p.name, s.id as schedule_id, s.next_run_at, s.paused, s.broken
 from smart_schedule_policy_groups p
 left join smart_schedule_schedules s on s.policy_id = p.id and s.archived_at is null
 where p.enabled and p.archived_at is null

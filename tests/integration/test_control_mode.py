@@ -1,0 +1,38 @@
+"""Setting a policy's mode by hand."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from blsflow.domain.errors import InvalidExecutionRequest
+from blsflow.domain.policy import ExecutionMode
+from blsflow.flow import control, schedules
+from tests.integration.scene import Scene
+
+if TYPE_CHECKING:
+    from blsflow.adapters.postgres.connection import DatabaseAddress
+
+
+def test_a_mode_is_set_on_the_record_and_stops_what_was_decided_under_another(
+    database: DatabaseAddress,
+) -> None:
+    """R4.1, R4.2: who, why and what it was are kept; a batch decided before the change is not sent any more."""
+    with Scene(database) as scene:
+        scene.tick()
+        scene.decide()
+        changed = control.set_mode(scene.app.store, 1, ExecutionMode.SHADOW, by="kim", why="a test")
+        assert (changed.name, changed.was) == ("guard", "execute")
+        scene.execute()
+        assert scene.posts() == []
+        told = scene.rows("select params from smart_schedule_log_events where code = 'policy_mode_changed'")
+        assert told == [[{"by": "kim", "why": "a test", "was": "execute", "is": "shadow"}]]
+        with pytest.raises(control.UnknownPolicy):
+            control.set_mode(scene.app.store, 99, ExecutionMode.SHADOW, by="kim", why="a test")
+
+
+def test_a_policys_tick_is_not_paused_behind_its_back(database: DatabaseAddress) -> None:
+    """R6.3, R9.1: a policy stops ticking by being disabled, with who and why; its schedule alone is not paused."""
+    with Scene(database) as scene, pytest.raises(InvalidExecutionRequest, match="blsflow disable"):
+        schedules.pause_schedule(scene.app.store, 1, paused=True)
