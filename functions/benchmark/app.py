@@ -23,4 +23,6 @@ def handler(event: dict[str, Any], context: object) -> dict[str, object]:
         }
         if came_to.outcome == "released":
             count("BenchmarksEnded", 1, dimensions={"outcome": came_to.detail})
+        if came_to.not_restored:
+            count("BenchmarksNotRestored", 1)
     return {"outcome": came_to.outcome, "wait_sec": came_to.wait_sec}

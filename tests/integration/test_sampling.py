@@ -24,6 +24,12 @@ OTHERS_LOCK = (
     " values (1, 'acme', 'attempt', gen_random_uuid(), 1, now(), now() + interval '1 hour')"
 )
 
+OVERRIDDEN = (
+    "insert into smart_schedule_machine_decisions"
+    " (ticked_at, tick_id, machine_id, action, reason, proposed, overridden_by, figures)"
+    " select now(), 1000, id, 'skip', 'overridden', 'skip', 2, '' from machines"
+)
+
 
 @pytest.fixture
 def lab(database: DatabaseAddress) -> Iterator[Lab]:
@@ -97,6 +103,7 @@ def test_an_operators_run_comes_before_all_others(lab: Lab) -> None:
         FREEZE,
         OTHERS_LOCK,
         "update machines set operator_hold = true",
+        OVERRIDDEN,
         "update smart_schedule_policy_groups set enabled = false",
         "update smart_schedule_policy_groups set execution_mode = 'shadow'",
         "update smart_schedule_executor_leases set holder = 'legacy'",

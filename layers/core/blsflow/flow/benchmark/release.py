@@ -26,18 +26,21 @@ def release(call: StepCall) -> StepOutcome:
             return StepOutcome(outcome="held", machine_id=run.machine_id)
         if run.outcome == "measured" and not run.result.get("stored"):
             tx.store_benchmark(call.run_id)  # an execution that died between judging and storing
+        fared = _restore_status(run, commands, tx.whereabouts(run))
         minutes = 0.0
         if run.moved_at is not None:
             minutes = max(0.0, (tx.now - run.moved_at).total_seconds() / 60)
         mined = run.restore_action is None or run.restore_action is CommandKind.SWITCH
         state = tx.end_benchmark(
             call.run_id,
-            restore_status=_restore_status(run, commands, tx.whereabouts(run)),
+            restore_status=fared,
             lost_minutes=minutes if mined else 0.0,
             lost_cny=0.0 if not mined or not minutes else lost_cny(minutes, run.current_net_cny_per_day),
             retry_after=retry_after(run.attempt_no),
         )
-    return StepOutcome(outcome="released", machine_id=run.machine_id, detail=state)
+    return StepOutcome(
+        outcome="released", machine_id=run.machine_id, detail=state, not_restored=fared == "failed"
+    )
 
 
 def _restore_status(run: BenchmarkRun, commands: Sequence[BenchmarkCommand], seen: Whereabouts) -> str:

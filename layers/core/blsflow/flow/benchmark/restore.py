@@ -48,6 +48,7 @@ def _next(tx: Transaction, run: BenchmarkRun) -> tuple[UUID | None, str]:
     unsent = [command.attempt_id for command in commands if command.state == "prepared"]
     if unsent:
         tx.end_unsent(unsent, "benchmark_ends", occurrence_id=None)
+        commands = tx.benchmark_commands(run.run_id)  # whoever was about to send one may have been faster
     if any(not command.ended and command.state != "prepared" for command in commands):
         return None, "waiting"
     if commands and commands[0].step == "restore" and commands[0].machine_state == "succeeded":

@@ -57,9 +57,13 @@ class StepCall:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class StepOutcome:
-    """What a step came to, and how long the state machine waits if it waits then, in whole seconds."""
+    """What a step came to, and how long the state machine waits if it waits then, in whole seconds.
+
+    ``not_restored``: the run ended, and its machine could not be put back.
+    """
 
     outcome: str
     wait_sec: int = 0
     machine_id: int | None = None
     detail: str = ""
+    not_restored: bool = False

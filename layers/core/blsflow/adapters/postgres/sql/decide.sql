@@ -255,7 +255,7 @@ with asked as (
                           where o.machine_id = a.machine_id and o.project_id = a.project_id and o.ended_at is null))
     on conflict (machine_id, project_id) where ended_at is null do update
     set value_cny_per_day = excluded.value_cny_per_day, current_net_cny_per_day = excluded.current_net_cny_per_day,
-        asked_at = excluded.asked_at
+        asked_at = excluded.asked_at, policy_id = excluded.policy_id
     where r.state = 'pending'
     returning xmax = 0 as is_new
 )

@@ -145,7 +145,8 @@ join machines m on m.id = :machine_id::bigint and m.tenant_id = p.tenant_id
 join projects j on j.id = :project_id::bigint and j.tenant_id = p.tenant_id
 where p.id = :policy_id::bigint and p.archived_at is null
 on conflict (machine_id, project_id) where ended_at is null do update
-set origin = 'operator', requested_by = excluded.requested_by, not_before = least(r.not_before, now())
+set origin = 'operator', requested_by = excluded.requested_by, not_before = least(r.not_before, now()),
+    policy_id = case when r.state = 'pending' then excluded.policy_id else r.policy_id end
 returning r.id, r.state
 
 -- name: list_benchmark_runs
