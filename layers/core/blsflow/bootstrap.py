@@ -1,6 +1,8 @@
 """The one place where settings become adapters and adapters meet the use cases.
 
 A container builds one `Application` and keeps it; nothing connects before it is used.
+
+Over 300 lines because it is one list: every adapter, and every use case with the settings that it takes.
 """
 
 from __future__ import annotations
