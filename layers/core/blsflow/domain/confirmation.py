@@ -13,9 +13,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from blsflow.domain.execution import CommandKind
+from blsflow.domain.units import MIN_HASHING_POWER_W
 
-HASHING_MIN_POWER_W = 10.0
-"""No machine hashes on less: a lower figure beside a hashrate is a unit error (kW read as W)."""
 STOPPED_MAX_NAMEPLATE_SHARE = 0.3
 STOPPED_MAX_POWER_W = 100.0
 """What a stopped machine's fans and controller may draw where the nameplate is unknown."""
@@ -124,7 +123,7 @@ def _mining(readings: _Readings, target_project_id: int | None) -> Confirmation:
         return Waiting(reason="no_project")
     if readings.project_id != target_project_id:
         return Contradicted(reason="another_project", seen_at=readings.reported_at)
-    if readings.power_w is None or readings.power_w < HASHING_MIN_POWER_W:
+    if readings.power_w is None or readings.power_w < MIN_HASHING_POWER_W:
         return Waiting(reason="no_power")
     return Confirmed()
 

@@ -9,6 +9,7 @@ from blsflow.domain.errors import InvalidTariff
 from blsflow.domain.local_time import UnknownZone, load_zone
 from blsflow.domain.tariff_calendar import day_type
 from blsflow.domain.tariff_period import is_finite
+from blsflow.domain.units import energy_kwh
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -132,7 +133,7 @@ def price_in_force(tariffs: Sequence[Tariff], at: datetime) -> TariffPrice | Tar
 
 def energy_cost_cny(power_w: float, hours: float, price_cny_per_kwh: float) -> float:
     """What a constant draw costs: W / 1000 x h x CNY/kWh. Negative is income."""
-    return power_w / 1000 * hours * price_cny_per_kwh
+    return energy_kwh(power_w, hours) * price_cny_per_kwh
 
 
 def daily_cost_cny(power_w: float, price_cny_per_kwh: float) -> float:
