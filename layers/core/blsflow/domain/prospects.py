@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from blsflow.domain.machine import FLAGGED, NO_PROJECT, Benchmark, Machine, Status
 from blsflow.domain.prices import FUTURE_TOLERANCE_SEC
-from blsflow.domain.units import MIN_HASHING_POWER_W
+from blsflow.domain.units import MIN_HASHING_POWER_W, plausible_power_w
 
 if TYPE_CHECKING:
     from blsflow.domain.terms import Terms
@@ -58,7 +58,7 @@ def valid_span(now: float, benchmark_ttl_sec: float) -> Span:
 
 def plausible(hashrate_hs: float, power_w: float) -> bool:
     """Whether the two can be a mining machine's: finite, hashing, and drawing at least 10 W. NaN is not."""
-    return 0 < hashrate_hs < math.inf and MIN_HASHING_POWER_W <= power_w < math.inf
+    return 0 < hashrate_hs < math.inf and plausible_power_w(power_w, hashing=True)
 
 
 def is_valid(benchmark: Benchmark, span: Span) -> bool:
@@ -67,7 +67,7 @@ def is_valid(benchmark: Benchmark, span: Span) -> bool:
     return (
         span[0] <= sampled_at <= span[1]
         and 0 < hashrate_hs < math.inf
-        and MIN_HASHING_POWER_W <= power_w < math.inf
+        and MIN_HASHING_POWER_W <= power_w < math.inf  # in line: once per benchmark of the fleet
         and not flags & FLAGGED
     )
 
