@@ -1,5 +1,7 @@
 -- The sum of the migrations, written by `make schema` and held to them by a test; without daily partitions.
 
+CREATE SCHEMA smart_schedule_tenant;
+
 CREATE FUNCTION public.smart_schedule_ends_are_final() RETURNS trigger
     LANGUAGE plpgsql
     AS $$
@@ -79,6 +81,10 @@ begin
     end if;
     return next;
 end $_$;
+
+CREATE FUNCTION public.smart_schedule_tenant() RETURNS text
+    LANGUAGE sql STABLE
+    RETURN NULLIF(current_setting('blsflow.tenant'::text, true), ''::text);
 
 CREATE TABLE public.cluster_tariff_periods (
     id bigint NOT NULL,
@@ -673,6 +679,15 @@ CREATE TABLE public.smart_schedule_profit_readings_default (
     flags text[] DEFAULT '{}'::text[] CONSTRAINT smart_schedule_profit_readings_flags_not_null NOT NULL
 );
 
+CREATE TABLE public.smart_schedule_requests (
+    tenant_id text NOT NULL,
+    key text NOT NULL,
+    fingerprint text NOT NULL,
+    answer jsonb,
+    made_by text NOT NULL,
+    made_at timestamp with time zone NOT NULL
+);
+
 CREATE TABLE public.smart_schedule_resource_eligibilities (
     tenant_id text NOT NULL,
     project_id bigint NOT NULL,
@@ -740,6 +755,122 @@ ALTER TABLE public.smart_schedule_ticks ALTER COLUMN id ADD GENERATED ALWAYS AS 
     NO MAXVALUE
     CACHE 1
 );
+
+CREATE VIEW smart_schedule_tenant.cluster_tariff_periods WITH (security_barrier='true') AS
+ SELECT id,
+    tariff_id,
+    name,
+    priority,
+    starts,
+    ends,
+    weekdays,
+    day_types,
+    months,
+    season_start,
+    season_end,
+    price_per_kwh
+   FROM public.cluster_tariff_periods p
+  WHERE (tariff_id IN ( SELECT t.id
+           FROM (public.cluster_tariffs t
+             JOIN public.clusters c ON ((c.id = t.cluster_id)))
+          WHERE (c.tenant_id = public.smart_schedule_tenant())));
+
+CREATE VIEW smart_schedule_tenant.cluster_tariffs WITH (security_barrier='true') AS
+ SELECT id,
+    cluster_id,
+    name,
+    currency,
+    valid_from,
+    valid_to,
+    holidays,
+    make_up_workdays
+   FROM public.cluster_tariffs t
+  WHERE (cluster_id IN ( SELECT c.id
+           FROM public.clusters c
+          WHERE (c.tenant_id = public.smart_schedule_tenant())));
+
+CREATE VIEW smart_schedule_tenant.clusters WITH (security_barrier='true') AS
+ SELECT id,
+    tenant_id,
+    name,
+    time_zone
+   FROM public.clusters
+  WHERE (tenant_id = public.smart_schedule_tenant());
+
+CREATE VIEW smart_schedule_tenant.machine_mining_runtime WITH (security_barrier='true') AS
+ SELECT machine_id,
+    status,
+    project_id,
+    hashrate_hs,
+    project_since,
+    reported_at
+   FROM public.machine_mining_runtime r
+  WHERE (EXISTS ( SELECT
+           FROM public.machines m
+          WHERE ((m.id = r.machine_id) AND (m.tenant_id = public.smart_schedule_tenant()))));
+
+CREATE VIEW smart_schedule_tenant.machine_models AS
+ SELECT model,
+    algorithm,
+    nameplate_hashrate_hs,
+    nameplate_power_w
+   FROM public.machine_models;
+
+CREATE VIEW smart_schedule_tenant.machines WITH (security_barrier='true') AS
+ SELECT id,
+    tenant_id,
+    cluster_id,
+    model,
+    name,
+    operator_hold
+   FROM public.machines
+  WHERE (tenant_id = public.smart_schedule_tenant());
+
+CREATE VIEW smart_schedule_tenant.metric_powers WITH (security_barrier='true') AS
+ SELECT machine_id,
+    measured_at,
+    power_w
+   FROM public.metric_powers p
+  WHERE (EXISTS ( SELECT
+           FROM public.machines m
+          WHERE ((m.id = p.machine_id) AND (m.tenant_id = public.smart_schedule_tenant()))));
+
+CREATE VIEW smart_schedule_tenant.project_run_configurations WITH (security_barrier='true') AS
+ SELECT id,
+    project_id,
+    model,
+    runnable
+   FROM public.project_run_configurations c
+  WHERE (project_id IN ( SELECT p.id
+           FROM public.projects p
+          WHERE (p.tenant_id = public.smart_schedule_tenant())));
+
+CREATE VIEW smart_schedule_tenant.projects WITH (security_barrier='true') AS
+ SELECT id,
+    tenant_id,
+    name,
+    coin,
+    price_key,
+    algorithm,
+    pool
+   FROM public.projects
+  WHERE (tenant_id = public.smart_schedule_tenant());
+
+CREATE VIEW smart_schedule_tenant.smart_schedule_machine_project_benchmarks WITH (security_barrier='true') AS
+ SELECT machine_id,
+    project_id,
+    hashrate_hs,
+    power_w,
+    power_estimated,
+    sampled_at,
+    flagged,
+    shared_from,
+    drift_hashrates_hs,
+    drift_seen_at
+   FROM public.smart_schedule_machine_project_benchmarks b
+  WHERE (EXISTS ( SELECT
+           FROM public.machines m
+          WHERE ((m.id = b.machine_id) AND (m.tenant_id = public.smart_schedule_tenant()))));
 
 ALTER TABLE ONLY public.smart_schedule_log_events ATTACH PARTITION public.smart_schedule_log_events_default DEFAULT;
 
@@ -846,6 +977,9 @@ ALTER TABLE ONLY public.smart_schedule_price_aliases
 ALTER TABLE ONLY public.smart_schedule_profit_fetches
     ADD CONSTRAINT smart_schedule_profit_fetches_pkey PRIMARY KEY (id);
 
+ALTER TABLE ONLY public.smart_schedule_requests
+    ADD CONSTRAINT smart_schedule_requests_pkey PRIMARY KEY (tenant_id, key);
+
 ALTER TABLE ONLY public.smart_schedule_resource_eligibilities
     ADD CONSTRAINT smart_schedule_resource_eligibilities_pkey PRIMARY KEY (project_id, resource_type, resource_id);
 
@@ -944,6 +1078,8 @@ CREATE INDEX smart_schedule_profit_readings_newest ON ONLY public.smart_schedule
 
 CREATE INDEX smart_schedule_profit_readings_defaul_price_key_received_at_idx ON public.smart_schedule_profit_readings_default USING btree (price_key, received_at DESC);
 
+CREATE INDEX smart_schedule_requests_oldest ON public.smart_schedule_requests USING btree (made_at);
+
 CREATE INDEX smart_schedule_resource_eligibilities_of_machines ON public.smart_schedule_resource_eligibilities USING btree (resource_id, project_id) WHERE (resource_type = 'machine'::text);
 
 CREATE INDEX smart_schedule_schedules_due ON public.smart_schedule_schedules USING btree (next_run_at, id) WHERE ((NOT paused) AND (archived_at IS NULL) AND (broken IS NULL));
@@ -1022,3 +1158,86 @@ ALTER TABLE ONLY public.smart_schedule_ticks
 
 ALTER TABLE ONLY public.smart_schedule_ticks
     ADD CONSTRAINT smart_schedule_ticks_policy_id_fkey FOREIGN KEY (policy_id) REFERENCES public.smart_schedule_policy_groups(id);
+
+CREATE POLICY of_tenant ON public.smart_schedule_attempt_machines TO blsflow_tenant USING ((EXISTS ( SELECT
+   FROM public.smart_schedule_attempts a
+  WHERE (a.id = smart_schedule_attempt_machines.attempt_id))));
+
+CREATE POLICY of_tenant ON public.smart_schedule_attempts TO blsflow_tenant USING ((tenant_id = public.smart_schedule_tenant()));
+
+CREATE POLICY of_tenant ON public.smart_schedule_benchmark_runs TO blsflow_tenant USING ((tenant_id = public.smart_schedule_tenant()));
+
+CREATE POLICY of_tenant ON public.smart_schedule_executor_leases TO blsflow_tenant USING ((tenant_id = public.smart_schedule_tenant()));
+
+CREATE POLICY of_tenant ON public.smart_schedule_freezes TO blsflow_tenant USING ((tenant_id = public.smart_schedule_tenant()));
+
+CREATE POLICY of_tenant ON public.smart_schedule_log_events TO blsflow_tenant USING ((tenant_id = public.smart_schedule_tenant()));
+
+CREATE POLICY of_tenant ON public.smart_schedule_machine_decisions TO blsflow_tenant USING ((EXISTS ( SELECT
+   FROM public.smart_schedule_ticks t
+  WHERE (t.id = smart_schedule_machine_decisions.tick_id))));
+
+CREATE POLICY of_tenant ON public.smart_schedule_machine_locks TO blsflow_tenant USING ((tenant_id = public.smart_schedule_tenant()));
+
+CREATE POLICY of_tenant ON public.smart_schedule_machine_states TO blsflow_tenant USING ((tenant_id = public.smart_schedule_tenant()));
+
+CREATE POLICY of_tenant ON public.smart_schedule_occurrences TO blsflow_tenant USING ((tenant_id = public.smart_schedule_tenant()));
+
+CREATE POLICY of_tenant ON public.smart_schedule_outbox TO blsflow_tenant USING ((tenant_id = public.smart_schedule_tenant()));
+
+CREATE POLICY of_tenant ON public.smart_schedule_policy_candidates TO blsflow_tenant USING ((policy_id IN ( SELECT p.id
+   FROM public.smart_schedule_policy_groups p)));
+
+CREATE POLICY of_tenant ON public.smart_schedule_policy_groups TO blsflow_tenant USING ((tenant_id = public.smart_schedule_tenant()));
+
+CREATE POLICY of_tenant ON public.smart_schedule_policy_scopes TO blsflow_tenant USING ((policy_id IN ( SELECT p.id
+   FROM public.smart_schedule_policy_groups p)));
+
+CREATE POLICY of_tenant ON public.smart_schedule_policy_windows TO blsflow_tenant USING ((policy_id IN ( SELECT p.id
+   FROM public.smart_schedule_policy_groups p)));
+
+CREATE POLICY of_tenant ON public.smart_schedule_requests TO blsflow_tenant USING ((tenant_id = public.smart_schedule_tenant()));
+
+CREATE POLICY of_tenant ON public.smart_schedule_resource_eligibilities TO blsflow_tenant USING ((tenant_id = public.smart_schedule_tenant()));
+
+CREATE POLICY of_tenant ON public.smart_schedule_schedules TO blsflow_tenant USING ((tenant_id = public.smart_schedule_tenant()));
+
+CREATE POLICY of_tenant ON public.smart_schedule_ticks TO blsflow_tenant USING ((tenant_id = public.smart_schedule_tenant()));
+
+ALTER TABLE public.smart_schedule_attempt_machines ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE public.smart_schedule_attempts ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE public.smart_schedule_benchmark_runs ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE public.smart_schedule_executor_leases ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE public.smart_schedule_freezes ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE public.smart_schedule_log_events ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE public.smart_schedule_machine_decisions ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE public.smart_schedule_machine_locks ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE public.smart_schedule_machine_states ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE public.smart_schedule_occurrences ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE public.smart_schedule_outbox ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE public.smart_schedule_policy_candidates ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE public.smart_schedule_policy_groups ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE public.smart_schedule_policy_scopes ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE public.smart_schedule_policy_windows ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE public.smart_schedule_requests ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE public.smart_schedule_resource_eligibilities ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE public.smart_schedule_schedules ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE public.smart_schedule_ticks ENABLE ROW LEVEL SECURITY;

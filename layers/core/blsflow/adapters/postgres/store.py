@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from blsflow.adapters.postgres.benchmark import BenchmarkQueries
+from blsflow.adapters.postgres.connection import literal
 from blsflow.adapters.postgres.control import ControlQueries
 from blsflow.adapters.postgres.converse import ConverseQueries
 from blsflow.adapters.postgres.decide import DecideQueries
@@ -19,11 +20,17 @@ from blsflow.ports import StoreError, StoreUnavailable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from contextlib import AbstractContextManager
     from datetime import datetime
 
     from blsflow.adapters.postgres.connection import Session
 
 _BEGIN = "begin; select now()"
+_BEGIN_AS = (
+    "begin; select set_config('search_path', 'smart_schedule_tenant, ' || current_setting('search_path'), true);"
+    " set local role blsflow_tenant; set local blsflow.tenant = {tenant}; select now()"
+)
+"""As one tenant: row-level security and the tenant's views apply until the transaction ends."""
 
 
 class PostgresTransaction(
@@ -53,9 +60,9 @@ class PostgresStore:
         self._session: Session | None = None
 
     @contextmanager
-    def transaction(self) -> Iterator[PostgresTransaction]:
+    def transaction(self, begin: str = _BEGIN) -> Iterator[PostgresTransaction]:
         """Open a transaction that commits when its block ends and rolls back when it raises."""
-        session, now = self._begin()
+        session, now = self._begin(begin)
         try:
             yield PostgresTransaction(session, now)
             session.run("commit")
@@ -63,24 +70,28 @@ class PostgresStore:
             self._roll_back(session)
             raise
 
+    def of_tenant(self, tenant_id: str) -> TenantStore:
+        """Return the same database as one tenant sees it; an empty name is nobody's."""
+        return TenantStore(self, tenant_id)
+
     def close(self) -> None:
         """Close the session, if there is one."""
         if self._session is not None:
             self._session.close()
             self._session = None
 
-    def _begin(self) -> tuple[Session, datetime]:
+    def _begin(self, begin: str) -> tuple[Session, datetime]:
         """Begin; a session that the server closed while nobody used it is renewed once, since nothing was asked of it yet."""
         renewed = self._session is None
         session = self._session = self._session or self._connect()
         try:
-            return session, session.run(_BEGIN)[-1][0]
+            return session, session.run(begin)[-1][0]
         except StoreUnavailable:
             self.close()
             if renewed:
                 raise
         session = self._session = self._connect()
-        return session, session.run(_BEGIN)[-1][0]
+        return session, session.run(begin)[-1][0]
 
     def _roll_back(self, session: Session) -> None:
         """Roll back; a session that cannot is given up, and the server rolls back by itself."""
@@ -88,3 +99,15 @@ class PostgresStore:
             session.run("rollback")
         except StoreError:
             self.close()
+
+
+class TenantStore:
+    """The database as one tenant sees it: the second wall behind the tenant that every statement names."""
+
+    def __init__(self, store: PostgresStore, tenant_id: str) -> None:
+        self._store = store
+        self._begin = _BEGIN_AS.format(tenant=literal(tenant_id))
+
+    def transaction(self) -> AbstractContextManager[PostgresTransaction]:
+        """Open a transaction in which there is nobody else."""
+        return self._store.transaction(self._begin)
