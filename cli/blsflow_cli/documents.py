@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
-from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
+from pydantic import TypeAdapter, ValidationError
 
 from blsflow.domain.errors import BlsflowError, InvalidDocument
 
@@ -22,12 +22,6 @@ _CAUSES = {
     "timezone_aware": "needs a UTC offset, such as 2025-08-01T10:00:00+08:00",
 }
 _T = TypeVar("_T")
-
-
-class Strict(BaseModel):
-    """A part of a document: nothing unknown in it, no type guessed."""
-
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
 
 class UnreadableFile(BlsflowError):

@@ -196,8 +196,10 @@ class Transaction(SamplingTransaction, Protocol):
     def archive_schedule(self, schedule_id: int) -> None:
         """Take a schedule out of use; its history stays."""
 
-    def list_schedules(self, *, tenant_id: str | None) -> Sequence[Mapping[str, Any]]:
-        """Return the schedules in use."""
+    def list_schedules(
+        self, *, tenant_id: str | None, schedule_id: int | None, after_id: int, limit: int | None
+    ) -> Sequence[Mapping[str, Any]]:
+        """Return the schedules in use after an id, or one whether or not it is in use."""
 
     def request_schedule_run(
         self, schedule_id: int, *, request_id: str, fingerprint: str, by: str
@@ -218,6 +220,11 @@ class Transaction(SamplingTransaction, Protocol):
 
     def history(self, query: HistoryQuery) -> Sequence[OccurrenceRow]:
         """Return a page of occurrences, newest planned time first."""
+
+    def occurrence_row(
+        self, schedule_id: int, occurrence_id: int, *, tenant_id: str | None
+    ) -> OccurrenceRow | None:
+        """Return one occurrence if it belongs to that schedule."""
 
     # reconcile
     def expire_prepared(self, limit: int) -> int:

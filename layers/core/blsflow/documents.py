@@ -1,0 +1,79 @@
+"""The shapes of documents that people write, wherever they hand them in: a file, or a request to the API."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+
+class Strict(BaseModel):
+    """A part of a document: nothing unknown in it, no type guessed."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+
+TimeOfDay = Annotated[str, Field(description="local, HH:MM or HH:MM:SS", examples=["08:00"])]
+
+
+class _RuleDocument(Strict):
+    time_zone: str = Field(description="IANA name", examples=["Asia/Shanghai"])
+
+
+class OnceDocument(_RuleDocument):
+    """One run."""
+
+    kind: Literal["once"]
+    at: str = Field(description="ISO 8601; without an offset a local time of the zone")
+
+
+class IntervalDocument(_RuleDocument):
+    """Runs at the anchor and every so many elapsed seconds from then on."""
+
+    kind: Literal["interval"]
+    every_sec: int
+    anchor: str = Field(default="1970-01-01T00:00:00Z", description="ISO 8601 with an offset")
+
+
+class DailyDocument(_RuleDocument):
+    """Runs every day."""
+
+    kind: Literal["daily"]
+    time_of_day: TimeOfDay
+
+
+class WeeklyDocument(_RuleDocument):
+    """Runs on some days of the week."""
+
+    kind: Literal["weekly"]
+    weekdays: list[int] = Field(description="ISO, 1 is Monday")
+    time_of_day: TimeOfDay
+
+
+class MonthlyDocument(_RuleDocument):
+    """Runs on one day of the month."""
+
+    kind: Literal["monthly"]
+    day: int | Literal["last"]
+    time_of_day: TimeOfDay
+
+
+class CronDocument(_RuleDocument):
+    """Runs whenever five cron fields match the local time."""
+
+    kind: Literal["cron"]
+    expression: str = Field(examples=["*/15 8-18 * * 1-5"])
+
+
+RuleDocument = Annotated[
+    OnceDocument | IntervalDocument | DailyDocument | WeeklyDocument | MonthlyDocument | CronDocument,
+    Field(discriminator="kind"),
+]
+
+
+class WorkDocument(Strict):
+    """What a run does: it sends a prompt to a conversation of the execution service."""
+
+    target: str = Field(description="who answers, by the service's catalogue", examples=["analyst"])
+    conversation_id: str
+    prompt: str
