@@ -39,6 +39,7 @@ from blsflow.ports.people import (
     RequestedRun,
     ScheduleVersion,
     SetEnabled,
+    StoredRequest,
     TrialTick,
 )
 from blsflow.ports.rows import (
@@ -114,6 +115,7 @@ __all__ = [
     "StoreConflict",
     "StoreError",
     "StoreUnavailable",
+    "StoredRequest",
     "TickResult",
     "Transaction",
     "TrialTick",

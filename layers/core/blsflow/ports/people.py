@@ -6,7 +6,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from datetime import datetime
+    from typing import Any
 
     from blsflow.ports.rows import BegunTick
 
@@ -86,6 +88,14 @@ class TrialTick:
     tick: BegunTick
     enabled: bool
     frozen_for: str | None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class StoredRequest:
+    """What a key stands for already: the fingerprint of what was asked under it, and what that came to."""
+
+    fingerprint: str
+    answer: Mapping[str, Any]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
         RequestedRun,
         ScheduleVersion,
         SetEnabled,
+        StoredRequest,
         TrialTick,
     )
     from blsflow.ports.rows import (
@@ -289,6 +290,13 @@ class Transaction(SamplingTransaction, Protocol):
 
     def change_lease(self, tenant_id: str, *, holder: str, by: str, why: str) -> LeaseChange | None:
         """Say which system may act for a tenant; None if nothing is known of the tenant."""
+
+    # requests that create
+    def claim_request(self, tenant_id: str, key: str, *, fingerprint: str, by: str) -> StoredRequest | None:
+        """Take a key for a request, or return the one that has it; one that is being carried out is waited for."""
+
+    def answer_request(self, tenant_id: str, key: str, answer: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Keep what a request that was taken came to; return it as it was stored."""
 
     def write_events(self, events: Sequence[LogEvent], notifications: Sequence[Notification] = ()) -> None:
         """Write log events and notifications."""
