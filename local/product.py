@@ -39,6 +39,7 @@ class LocalProduct:
         seeded: what the sample fleet holds.
         device_control_url, profit_url, execution_url: where the simulators answer; `/sim/faults` and `/sim/ledger`
             steer and show them.
+        issuer_url: who signs the API's tokens.
     """
 
     stack: LocalStack
@@ -57,8 +58,8 @@ class LocalProduct:
         self._ramp_sec = ramp_sec
         self._progress = progress
         self._cleanup = contextlib.ExitStack()
-        self._ports = _free_ports(3)
-        self.device_control_url, self.profit_url, self.execution_url = (
+        self._ports = _free_ports(4)
+        self.device_control_url, self.profit_url, self.execution_url, self.issuer_url = (
             f"http://127.0.0.1:{port}" for port in self._ports
         )
         self.stack = LocalStack(
@@ -69,6 +70,8 @@ class LocalProduct:
                 "ProfitFeed": "contract",
                 "ProfitApiBaseUrl": self.profit_url,
                 "UsdtToCnyRate": USDT_TO_CNY_RATE,
+                "JwtIssuer": self.issuer_url,
+                "CorsAllowOrigins": "http://console.localhost",
                 # simulated machines are steady within seconds and report every other one
                 "BenchmarkSampleWindowSec": "12",
                 "BenchmarkWarmUpSec": "6",
@@ -104,6 +107,12 @@ class LocalProduct:
         )
 
     @property
+    def api_url(self) -> str:
+        """Where the deployed API answers, by the emulator's own path to it."""
+        api = self.stack.outputs["ApiId"]
+        return f"{self.stack.endpoint_url}/_aws/execute-api/{api}/$default/api/v1/smart-schedule"
+
+    @property
     def environment(self) -> dict[str, str]:
         """What `blsflow` needs in its environment to work on this product beside the deployed functions."""
         return {
@@ -115,6 +124,8 @@ class LocalProduct:
             "BLSFLOW_SCHEDULER_EXECUTION_API_TOKEN": TOKEN,
             "BLSFLOW_SCHEDULER_PROFIT_API_BASE_URL": self.profit_url,
             "USDT_TO_CNY_RATE": USDT_TO_CNY_RATE,
+            "BLSFLOW_SCHEDULER_API_URL": self.api_url,
+            "BLSFLOW_SCHEDULER_ISSUER_URL": self.issuer_url,
         }
 
     def session(self) -> Session:
@@ -146,6 +157,7 @@ class LocalProduct:
                     "--device-control-port", str(self._ports[0]),
                     "--profit-port", str(self._ports[1]),
                     "--execution-port", str(self._ports[2]),
+                    "--issuer-port", str(self._ports[3]),
                 ],
                 stdout=subprocess.PIPE,
                 stderr=errors,

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import Field
 
-from blsflow.documents import RuleDocument, Strict, WorkDocument
+from blsflow.documents import RuleDocument, Strict, WorkDocument, located
 from blsflow.domain.errors import InvalidExecutionRequest
-from blsflow_cli.documents import RefusedDocument, located, read
+from blsflow_cli.documents import RefusedDocument, read
 from blsflow_cli.schedule_preview import rule_of
 
 if TYPE_CHECKING:

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
+
+from blsflow.domain.errors import InvalidDocument
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 
 class Strict(BaseModel):
@@ -77,3 +83,12 @@ class WorkDocument(Strict):
     target: str = Field(description="who answers, by the service's catalogue", examples=["analyst"])
     conversation_id: str
     prompt: str
+
+
+@contextmanager
+def located(path: str) -> Iterator[None]:
+    """Put a path in front of the field that a refusal inside names."""
+    try:
+        yield
+    except InvalidDocument as error:
+        raise type(error)(field=f"{path}.{error.field}", value=error.value, cause=error.cause) from error

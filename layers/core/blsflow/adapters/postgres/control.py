@@ -186,6 +186,11 @@ class ControlQueries:
             "log_tail", before_xid=before_xid, policy_id=policy_id, tenant_id=tenant_id, page_size=limit
         )
 
+    def schema_version(self) -> str:
+        """Return the newest migration that was applied."""
+        version: str = self._session.query("schema_version")[0]["version"]
+        return version
+
     def log_position(self) -> str:
         """Return the transaction from which following begins: older ones have all ended."""
         xid: str = self._session.query("log_position")[0]["xid"]

@@ -102,6 +102,10 @@ from smart_schedule_policy_groups p
 where p.id = :policy_id::bigint and p.archived_at is null and (:tenant_id::text is null or p.tenant_id = :tenant_id)
 for update of p
 
+-- name: schema_version
+-- How far the database has been migrated.
+select max(version) as version from smart_schedule_migrations
+
 -- name: log_position
 -- The oldest transaction still open: all that older ones wrote can be read now, and nothing will be added to it.
 select pg_snapshot_xmin(pg_current_snapshot())::text as xid
