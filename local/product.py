@@ -17,6 +17,7 @@ import pg8000.native
 
 from blsflow.adapters.postgres.connection import Session
 from local.fleet.seed import seed
+from local.stack.deploy import STACK_NAME
 from local.stack.stack import LocalStack
 
 if TYPE_CHECKING:
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 
 TOKEN: Final = "simulated-device-control"  # noqa: S105 - the simulators' own
 USDT_TO_CNY_RATE: Final = "7.2"
+CONSOLE_ORIGIN: Final = "http://console.localhost"
+"""From where a browser may call the API of the local product."""
 _START_TIMEOUT_SEC: Final = 30
 _RUN_SEC: Final = 20
 """How long a simulated conversation's run takes, unless somebody says otherwise (`/sim/faults`)."""
@@ -71,7 +74,7 @@ class LocalProduct:
                 "ProfitApiBaseUrl": self.profit_url,
                 "UsdtToCnyRate": USDT_TO_CNY_RATE,
                 "JwtIssuer": self.issuer_url,
-                "CorsAllowOrigins": "http://console.localhost",
+                "CorsAllowOrigins": CONSOLE_ORIGIN,
                 # simulated machines are steady within seconds and report every other one
                 "BenchmarkSampleWindowSec": "12",
                 "BenchmarkWarmUpSec": "6",
@@ -84,6 +87,7 @@ class LocalProduct:
     def __enter__(self) -> Self:
         try:
             self._cleanup.enter_context(self.stack)
+            self._allow_consoles()
             started = time.monotonic()
             with contextlib.closing(self._driver_connection()) as connection:
                 self.seeded = seed(connection, machines=self._machines)
@@ -127,6 +131,15 @@ class LocalProduct:
             "BLSFLOW_SCHEDULER_API_URL": self.api_url,
             "BLSFLOW_SCHEDULER_ISSUER_URL": self.issuer_url,
         }
+
+    def _allow_consoles(self) -> None:
+        """Give the API the template's CORS settings: the emulator's CloudFormation leaves them out."""
+        template = self.stack.client("cloudformation").get_template(StackName=STACK_NAME)["TemplateBody"]
+        document = template if isinstance(template, dict) else json.loads(template)
+        cors = document["Resources"]["HttpApi"]["Properties"]["CorsConfiguration"]["Fn::If"][1]
+        self.stack.client("apigatewayv2").update_api(
+            ApiId=self.stack.outputs["ApiId"], CorsConfiguration={**cors, "AllowOrigins": [CONSOLE_ORIGIN]}
+        )
 
     def session(self) -> Session:
         """Open a session on the product's database."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from functools import cache
+from http import HTTPStatus
 from typing import Any, Final
 
 from aws_lambda_powertools.event_handler import Response
@@ -31,6 +32,15 @@ _PROBLEM_SCHEMA: Final = {
         "request_id": {"type": ["string", "null"]},
     },
 }
+_GATEWAY_REFUSAL: Final = {
+    "schema": {
+        "type": "object",
+        "required": ["message"],
+        "properties": {"message": {"type": "string"}},
+    }
+}
+"""What the gateway itself says to a request without a token that it can verify."""
+
 _DESCRIPTION: Final = (
     "Controls BLSFlow Scheduler and shows what it does. Sign in with a JWT of the deployment's issuer; its claims name"
     " the tenant, and its scopes what it is good for. What is another tenant's does not exist: 404."
@@ -89,3 +99,8 @@ def _describe_problems(described: dict[str, Any]) -> None:
             "description": "; ".join(f"`{code}`: {PROBLEMS[code][1]}" for code in of_status),
             "content": {CONTENT_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}},
         }
+        if status == HTTPStatus.UNAUTHORIZED:
+            described["responses"][str(status)]["content"]["application/json"] = _GATEWAY_REFUSAL
+    for parameter in described.get("parameters", []):
+        if parameter["name"] == "if-match":  # whoever leaves it out is told so with a status of its own
+            parameter |= {"required": True, "schema": {"type": "string", "pattern": '^"[0-9]{1,18}"$'}}

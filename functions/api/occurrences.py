@@ -7,7 +7,7 @@ from typing import Annotated
 
 from aws_lambda_powertools.event_handler import Response
 from aws_lambda_powertools.event_handler.openapi.params import Body, Query
-from pydantic import AwareDatetime, Field
+from pydantic import Field
 
 from blsflow.bootstrap import application
 from blsflow.documents import Strict
@@ -18,12 +18,12 @@ from blsflow.flow import schedules as flow
 from blsflow.web.caller import Scope
 
 from .routing import answer, caller, operation, store
-from .shapes import Answer, Cursor, Limit, Page, PathId, Text
+from .shapes import Answer, Cursor, Instant, Limit, Page, PathId, Text
 
 TAG = "schedules"
 
-Since = Annotated[AwareDatetime | None, Query(description="planned at or after")]
-Until = Annotated[AwareDatetime | None, Query(description="planned before")]
+Since = Annotated[Instant | None, Query(description="planned at or after")]
+Until = Annotated[Instant | None, Query(description="planned before")]
 State = Annotated[OccurrenceState | None, Query()]
 
 

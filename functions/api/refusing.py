@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from aws_lambda_powertools.event_handler.openapi.exceptions import (
-    RequestUnsupportedContentType,
-    RequestValidationError,
-)
+from aws_lambda_powertools.event_handler.openapi.exceptions import RequestValidationError
 
 from blsflow.domain.errors import InvalidDocument, InvalidExecutionRequest
 from blsflow.flow import control, requests, schedules
@@ -66,9 +63,6 @@ _REFUSALS: Final[Mapping[type[Exception], Callable[[Any], Problem]]] = {
     ),
     InvalidExecutionRequest: _field("invalid_execution_request"),
     InvalidDocument: _field("invalid_request"),
-    RequestUnsupportedContentType: lambda _: Problem(
-        "unsupported_media_type", "send application/json, and say so in content-type"
-    ),
     StoreUnavailable: lambda _: Problem("unavailable", "the database does not answer", headers=_RETRY_SEC),
     StoreConflict: lambda _: Problem(
         "unavailable", "somebody else changes the same at this moment", headers=_RETRY_SEC

@@ -139,10 +139,18 @@ def _allow(scope: Scope | None) -> Callable[..., Response[Any]]:
                     f"query.{name}: there is no such parameter",
                     errors=[{"field": f"query.{name}", "cause": "there is no such parameter"}],
                 )
+        if resolver.context["_route"].dependant.body_params:
+            _require_json(resolver.current_event.headers.get("content-type", ""))
         response: Response[Any] = next_middleware(resolver)
         return response
 
     return allowed
+
+
+def _require_json(content_type: str) -> None:
+    """Take a body as JSON only, and only from who says that it is: forms are what browsers send without asking."""
+    if content_type.partition(";")[0].strip().lower() != "application/json":
+        raise Problem("unsupported_media_type", "send application/json, and say so in content-type")
 
 
 @app.not_found

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from aws_lambda_powertools.event_handler import Response
 from aws_lambda_powertools.event_handler.openapi.params import Body, Query
-from pydantic import AwareDatetime, Field
+from pydantic import Field
 
 from blsflow.documents import RuleDocument, Strict, WorkDocument, located
 from blsflow.domain.errors import InvalidExecutionRequest
@@ -24,6 +24,7 @@ from .shapes import (
     Digits,
     IdempotencyKey,
     IfMatch,
+    Instant,
     Limit,
     Page,
     PathId,
@@ -68,7 +69,7 @@ class PreviewIn(Strict):
     """A rule, and from when on its runs are asked for."""
 
     rule: RuleDocument
-    after: Annotated[AwareDatetime | None, Field(strict=False, description="else now")] = None
+    after: Annotated[Instant | None, Field(strict=False, description="else now")] = None
     count: Annotated[int, Field(ge=1, le=100)] = 10
 
 
@@ -120,7 +121,7 @@ def create_schedule(
     return _current(made.document["id"], status=201)
 
 
-@operation("POST", "/schedules/preview", scope=Scope.READ, tag=TAG)
+@operation("POST", "/schedule-preview", scope=Scope.READ, tag=TAG)
 def preview_rule(asked: Annotated[PreviewIn, Body()]) -> Response[Preview]:
     """List the next runs of a rule that need not be stored, with those marked that a change of the clock touches."""
     document = asked.rule.model_dump(exclude_unset=True)
@@ -181,7 +182,7 @@ def archive_schedule(schedule_id: PathId) -> Response[Schedule]:
 @operation("GET", "/schedules/<schedule_id>/preview", scope=Scope.READ, tag=TAG, problems=["not_found"])
 def preview_schedule(
     schedule_id: PathId,
-    after: Annotated[AwareDatetime | None, Query(description="else now")] = None,
+    after: Annotated[Instant | None, Query(description="else now")] = None,
     count: Annotated[int, Digits, Query(ge=1, le=100)] = 10,
 ) -> Response[Preview]:
     """List the next runs of a stored schedule."""

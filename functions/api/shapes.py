@@ -8,7 +8,7 @@ import re
 from typing import TYPE_CHECKING, Annotated, Any, Final, Generic, TypeVar
 
 from aws_lambda_powertools.event_handler.openapi.params import Header, Path, Query
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import AfterValidator, AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Field
 
 from blsflow.domain.errors import InvalidDocument
 
@@ -19,6 +19,7 @@ T = TypeVar("T")
 
 LARGEST_ID: Final = 2**63 - 1
 MOST_ROWS: Final = 500
+_INSTANT: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}[Tt ]", re.ASCII)
 _UNSTORABLE: Final = re.compile("[\x00\ud800-\udfff]")
 
 
@@ -26,6 +27,14 @@ def _digits(value: object) -> object:
     """Take an id as its plain digits: no sign, no blanks, no underscores, no digits of other scripts."""
     if isinstance(value, str) and not (value.isascii() and value.isdigit()):
         message = "needs to be digits"
+        raise ValueError(message)
+    return value
+
+
+def _written_out(value: object) -> object:
+    """Take an instant as ISO 8601 writes it: a bare number could be seconds, milliseconds or a year."""
+    if not isinstance(value, str) or not _INSTANT.match(value):
+        message = "needs to be an instant such as 2025-08-01T10:00:00+08:00"
         raise ValueError(message)
     return value
 
@@ -45,6 +54,7 @@ def _said(value: str) -> str:
     return value
 
 
+Instant = Annotated[AwareDatetime, BeforeValidator(_written_out)]
 Digits = BeforeValidator(_digits)
 PathId = Annotated[int, Digits, Path(ge=1, le=LARGEST_ID)]
 QueryId = Annotated[int | None, Digits, Query(ge=1, le=LARGEST_ID)]

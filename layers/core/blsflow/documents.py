@@ -19,7 +19,11 @@ class Strict(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
 
-TimeOfDay = Annotated[str, Field(description="local, HH:MM or HH:MM:SS", examples=["08:00"])]
+# What the domain refuses is published here, and not checked twice: one place says what is wrong, in its own words.
+_CLOCK = {"pattern": r"^([01][0-9]|2[0-3]):[0-5][0-9](:[0-5][0-9])?$"}
+TimeOfDay = Annotated[
+    str, Field(description="local, HH:MM or HH:MM:SS", examples=["08:00"], json_schema_extra=_CLOCK)
+]
 
 
 class _RuleDocument(Strict):
@@ -37,7 +41,7 @@ class IntervalDocument(_RuleDocument):
     """Runs at the anchor and every so many elapsed seconds from then on."""
 
     kind: Literal["interval"]
-    every_sec: int
+    every_sec: Annotated[int, Field(json_schema_extra={"minimum": 1})]
     anchor: str = Field(default="1970-01-01T00:00:00Z", description="ISO 8601 with an offset")
 
 
@@ -52,7 +56,9 @@ class WeeklyDocument(_RuleDocument):
     """Runs on some days of the week."""
 
     kind: Literal["weekly"]
-    weekdays: list[int] = Field(description="ISO, 1 is Monday")
+    weekdays: list[Annotated[int, Field(json_schema_extra={"minimum": 1, "maximum": 7})]] = Field(
+        description="ISO, 1 is Monday", json_schema_extra={"minItems": 1}
+    )
     time_of_day: TimeOfDay
 
 
@@ -60,7 +66,7 @@ class MonthlyDocument(_RuleDocument):
     """Runs on one day of the month."""
 
     kind: Literal["monthly"]
-    day: int | Literal["last"]
+    day: Annotated[int, Field(json_schema_extra={"minimum": 1, "maximum": 31})] | Literal["last"]
     time_of_day: TimeOfDay
 
 
@@ -80,9 +86,13 @@ RuleDocument = Annotated[
 class WorkDocument(Strict):
     """What a run does: it sends a prompt to a conversation of the execution service."""
 
-    target: str = Field(description="who answers, by the service's catalogue", examples=["analyst"])
-    conversation_id: str
-    prompt: str
+    target: str = Field(
+        description="who answers, by the service's catalogue",
+        examples=["analyst"],
+        json_schema_extra={"minLength": 1, "maxLength": 200},
+    )
+    conversation_id: Annotated[str, Field(json_schema_extra={"minLength": 1, "maxLength": 200})]
+    prompt: Annotated[str, Field(json_schema_extra={"minLength": 1, "maxLength": 100_000})]
 
 
 @contextmanager
