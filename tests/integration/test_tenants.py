@@ -49,7 +49,8 @@ insert into smart_schedule_schedules (tenant_id, created_by, kind, policy_id, ru
 insert into smart_schedule_occurrences (tenant_id, schedule_id, kind, origin, planned_at, state, recorded_at)
     values ('acme', 1, 'policy_tick', 'planned', now(), 'recorded', now()),
            ('other', 2, 'policy_tick', 'planned', now(), 'recorded', now());
-insert into smart_schedule_ticks (tenant_id, policy_id, occurrence_id, ticked_at, execution_mode, policy_version, inputs, valid_until)
+insert into smart_schedule_ticks
+    (tenant_id, policy_id, occurrence_id, ticked_at, execution_mode, policy_version, inputs, valid_until)
     values ('acme', 1, 1, now(), 'shadow', 1, '{}', now()), ('other', 2, 2, now(), 'shadow', 1, '{}', now());
 insert into smart_schedule_machine_decisions (ticked_at, tick_id, machine_id, action, reason, proposed, figures)
     select ticked_at, id, id, 'keep', 'r', 'keep', '' from smart_schedule_ticks;
