@@ -6,6 +6,7 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from blsflow.domain.catalogue import word
 from blsflow.domain.explain import Explanation, ProjectFigures, explain
 from blsflow.domain.freeze import Freeze, TickFailure, freeze_for, tick_failure
 from blsflow.domain.reading import Known, Reading, Stale, Unknown
@@ -79,7 +80,7 @@ def show(report: DecideReport, console: Console) -> None:
         )
     )  # fmt: skip
     for reason in dict.fromkeys(verdict.reason for _, verdict in verdicts):
-        console.print(f"  [bold]{reason}[/bold]: {reason.meaning}")
+        console.print(f"  [bold]{reason}[/bold]: {word(reason).en}")
     console.print()
     console.print(
         table(
@@ -153,7 +154,7 @@ def _machine(explanation: Explanation) -> dict[str, Any]:
         "machine_id": explanation.machine.machine_id,
         "action": verdict.action,
         "reason": verdict.reason,
-        "meaning": verdict.reason.meaning,
+        "meaning": word(verdict.reason).en,
         "from_project": verdict.from_project,
         "to_project": verdict.to_project,
         "run_config_id": verdict.run_config_id,
