@@ -160,7 +160,7 @@ def _objection(row):
 def test_a_statement_that_cannot_be_read_is_no_way_around(insert: str) -> None:
     """R9.4: a code or parameters that are not in the source as they are told fail the check, instead of passing it."""
     with pytest.raises(UnreadableSiteError):
-        told_messages(_with(f"insert into smart_schedule_log_events {insert}"), PYTHON)
+        told_messages({"new.sql": f"-- name: new\ninsert into smart_schedule_log_events {insert}"}, {})
 
 
 @pytest.mark.parametrize(
@@ -170,7 +170,7 @@ def test_python_that_cannot_be_read_is_no_way_around(call: str) -> None:
     """R9.4: likewise for events that Python writes."""
     module = f"def f(what, others):\n    return LogEvent(tenant_id='t', {call})\n"
     with pytest.raises(UnreadableSiteError):
-        told_messages(SQL, {"new.py": module})
+        told_messages({}, {"new.py": module})
 
 
 def test_brackets_make_their_places_optional() -> None:

@@ -63,6 +63,7 @@ from blsflow.ports.rows import (
 from blsflow.ports.services import (
     DeviceControl,
     ExecutionService,
+    NotificationMessage,
     ProfitFeed,
     Publisher,
     Queue,
@@ -94,6 +95,7 @@ __all__ = [
     "ModeChange",
     "NewAttempt",
     "NotBegun",
+    "NotificationMessage",
     "OccurrenceRow",
     "OpenAges",
     "OpenCancel",
