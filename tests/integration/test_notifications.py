@@ -8,8 +8,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from pg8000.native import to_statement
 
-from blsflow.adapters.postgres.connection import Session, statements
+from blsflow.adapters.postgres.connection import Session, literal, statements
 from blsflow.adapters.postgres.notify import PLANNED_BY_VALUES
 from blsflow.adapters.postgres.store import _BEGIN, _BEGIN_AS, PostgresStore
 from blsflow.domain.errors import InvalidExecutionRequest
@@ -232,11 +233,11 @@ def test_a_page_among_many_is_read_from_an_index(  # noqa: PLR0913, PLR0917 - ea
                               "policy_id": None, "page_size": 50, **filters}  # fmt: skip
     large_outbox.run(begin.format(tenant=f"'{tenant_id}'"))
     large_outbox.run(PLANNED_BY_VALUES)
-    explained = large_outbox.query_text(
-        f"explain (analyze, buffers, format json) {statements()['list_notifications']}", **params
-    )
-    large_outbox.run("rollback")
-    (plan,) = explained[0].values()
+    text, values = to_statement(statements()["list_notifications"])
+    given = ", ".join("null" if value is None else literal(value) for value in values(params))
+    large_outbox.run(f"prepare page as {text}")
+    ((plan,),) = large_outbox.run(f"explain (analyze, buffers, format json) execute page ({given})")
+    large_outbox.run("rollback; deallocate page")
     found = (json.loads(plan) if isinstance(plan, str) else plan)[0]["Plan"]
     scans = [node for node in _nodes(found) if node.get("Relation Name") == "smart_schedule_outbox"]
     assert not any(node["Node Type"] == "Seq Scan" for node in scans)
