@@ -1,6 +1,7 @@
 """Every code that the product tells people, found in its source: in the named SQL statements and in Python.
 
 A site that cannot be read fails the tests that use this: codes and parameters are written as literals where they are told.
+Longer than most, because the readings of SQL and of Python stand side by side and are held to the same rules.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""The database: transactions that roll back unless their block ends, each under one reading of its clock."""
+"""The database: transactions that roll back unless their block ends, each under one reading of its clock.
+
+Longer than most, because a transaction is one thing with one list of what it can do.
+"""
 
 from __future__ import annotations
 
