@@ -6,6 +6,7 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from blsflow.domain.catalogue import word
 from blsflow.domain.explain import Explanation, ProjectFigures, explain
 from blsflow.domain.explained import explained, price_state
 from blsflow.domain.freeze import Freeze, TickFailure, freeze_for, tick_failure
@@ -80,7 +81,7 @@ def show(report: DecideReport, console: Console) -> None:
         )
     )  # fmt: skip
     for reason in dict.fromkeys(verdict.reason for _, verdict in verdicts):
-        console.print(f"  [bold]{reason}[/bold]: {reason.meaning}")
+        console.print(f"  [bold]{reason}[/bold]: {word(reason).en}")
     console.print()
     console.print(
         table(

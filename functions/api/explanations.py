@@ -82,6 +82,7 @@ class Explained(Answer):
     action: str
     reason: str
     meaning: str
+    meaning_zh: str
     from_project: int | None
     to_project: int | None
     run_config_id: int | None

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 from aws_lambda_powertools.event_handler.openapi.exceptions import RequestValidationError
 
 from blsflow.domain.errors import InvalidDocument, InvalidExecutionRequest
-from blsflow.flow import control, requests, schedules
+from blsflow.flow import control, notifications, requests, schedules
 from blsflow.ports import EnqueueFailed, StoreConflict, StoreUnavailable
 from blsflow.web.problems import Problem
 
@@ -42,6 +42,7 @@ _REFUSALS: Final[Mapping[type[Exception], Callable[[Any], Problem]]] = {
     control.UnknownTenant: _missing("tenant", "tenant_id"),
     schedules.UnknownSchedule: _missing("schedule", "schedule_id"),
     schedules.UnknownOccurrence: _missing("occurrence", "occurrence_id"),
+    notifications.UnknownNotification: _missing("notification", "notification_id"),
     schedules.VersionConflict: lambda e: Problem(
         "version_conflict", f"it is no longer at version {e.version}: read it again", version=e.version
     ),

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
 import re
 from typing import TYPE_CHECKING, Annotated, Any, Final, Generic, TypeVar
 
 from aws_lambda_powertools.event_handler.openapi.params import Header, Path, Query
 from pydantic import AfterValidator, AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Field
 
-from blsflow.domain.errors import InvalidDocument
+from blsflow.domain import cursors
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -85,6 +83,13 @@ class Answer(BaseModel):
     model_config = ConfigDict(from_attributes=True, frozen=True)
 
 
+class Texts(Answer):
+    """The same in both languages."""
+
+    en: str
+    zh: str
+
+
 class Page(Answer, Generic[T]):
     """Some rows; `next_cursor` begins the next page, null on the last."""
 
@@ -94,7 +99,7 @@ class Page(Answer, Generic[T]):
 
 def id_page(items: Sequence[T], limit: int, *, key: str = "id") -> Page[T]:
     """Return a page of rows in the order of their ids; a full one names the row after which the next begins."""
-    following = None if len(items) < limit else _encode(getattr(items[-1], key))
+    following = None if len(items) < limit else cursors.encode([getattr(items[-1], key)])
     return Page[Any](items=list(items), next_cursor=following)
 
 
@@ -102,14 +107,8 @@ def id_cursor(cursor: str | None, *, first: int = 0) -> int:
     """Read a cursor of `id_page`; ``first`` is where a first page begins."""
     if cursor is None:
         return first
-    try:
-        number = int(base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)).decode("ascii"))
-    except (ValueError, binascii.Error):
-        number = -1
-    if not 0 <= number <= LARGEST_ID or _encode(number) != cursor:
-        raise InvalidDocument(field="query.cursor", value=cursor, cause="not a cursor of ours")
-    return number
-
-
-def _encode(number: int) -> str:
-    return base64.urlsafe_b64encode(str(number).encode()).decode().rstrip("=")
+    match cursors.decode(cursor):
+        case [number] if cursors.is_id(number):
+            found: int = number
+            return found
+    raise cursors.not_ours(cursor)

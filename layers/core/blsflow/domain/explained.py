@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from blsflow.domain.catalogue import word
 from blsflow.domain.reading import Known, Reading, Stale, Unknown
 from blsflow.domain.tariff import TariffPrice
 
@@ -19,7 +20,8 @@ def explained(explanation: Explanation) -> dict[str, Any]:
         "machine_id": explanation.machine.machine_id,
         "action": verdict.action,
         "reason": verdict.reason,
-        "meaning": verdict.reason.meaning,
+        "meaning": word(verdict.reason).en,
+        "meaning_zh": word(verdict.reason).zh,
         "from_project": verdict.from_project,
         "to_project": verdict.to_project,
         "run_config_id": verdict.run_config_id,

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
-import json
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
+from blsflow.domain import cursors
 from blsflow.domain.errors import InvalidExecutionRequest
 
 MOST_ROWS = 500
-_LARGEST_ID = 2**63 - 1
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -23,20 +20,20 @@ class HistoryCursor:
 
     def encode(self) -> str:
         """Return the cursor as an opaque text."""
-        text = json.dumps([self.planned_at.astimezone(UTC).isoformat(), self.occurrence_id])
-        return base64.urlsafe_b64encode(text.encode()).decode().rstrip("=")
+        return cursors.encode([self.planned_at.astimezone(UTC).isoformat(), self.occurrence_id])
 
 
 def decode_cursor(text: str) -> HistoryCursor:
     """Read a cursor that `HistoryCursor.encode` wrote; anything else is refused."""
+    place = cursors.decode(text)
     try:
-        planned_at, occurrence_id = json.loads(base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)))
+        planned_at, occurrence_id = place
         instant = datetime.fromisoformat(planned_at)
         instant.astimezone(UTC)
-    except (ValueError, TypeError, OverflowError, RecursionError, binascii.Error) as error:
-        raise InvalidExecutionRequest(field="cursor", value=text, cause="not a cursor of ours") from error
-    if instant.utcoffset() is None or type(occurrence_id) is not int or not 0 <= occurrence_id <= _LARGEST_ID:
-        raise InvalidExecutionRequest(field="cursor", value=text, cause="not a cursor of ours")
+    except (ValueError, TypeError, OverflowError) as error:
+        raise cursors.not_ours(text) from error
+    if instant.utcoffset() is None or not cursors.is_id(occurrence_id):
+        raise cursors.not_ours(text)
     return HistoryCursor(planned_at=instant, occurrence_id=occurrence_id)
 
 
@@ -64,7 +61,7 @@ class HistoryQuery:
                 raise InvalidExecutionRequest(
                     field=name, value=text, cause="has characters that cannot be shown"
                 )
-        if self.schedule_id is not None and not 0 <= self.schedule_id <= _LARGEST_ID:
+        if self.schedule_id is not None and not cursors.is_id(self.schedule_id):
             raise InvalidExecutionRequest(field="schedule_id", value=self.schedule_id, cause="is no id")
 
 

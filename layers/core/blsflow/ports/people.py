@@ -5,11 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from blsflow.domain.texts import render
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from datetime import datetime
     from typing import Any
 
+    from blsflow.domain.catalogue import Texts
     from blsflow.ports.rows import BegunTick
 
 
@@ -27,6 +30,24 @@ class Cancelled:
 
     state: str
     asked: bool
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class NotificationRow:
+    """A notification as its tenant's people see it; unread while ``read_at`` is None."""
+
+    notification_id: int
+    policy_id: int | None
+    code: str
+    params: Mapping[str, object]
+    created_at: datetime
+    read_at: datetime | None
+    read_by: str | None
+
+    @property
+    def texts(self) -> Texts:
+        """What it says, in both languages (R9.4)."""
+        return render(self.code, self.params)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -1,4 +1,7 @@
-"""The database: transactions that roll back unless their block ends, each under one reading of its clock."""
+"""The database: transactions that roll back unless their block ends, each under one reading of its clock.
+
+Longer than most, because a transaction is one thing with one list of what it can do.
+"""
 
 from __future__ import annotations
 
@@ -21,6 +24,7 @@ if TYPE_CHECKING:
     from blsflow.domain.gates import Gates
     from blsflow.domain.history import HistoryQuery
     from blsflow.domain.inputs import Overriding, TickInputs
+    from blsflow.domain.notifications import NotificationQuery
     from blsflow.domain.policy import Policy
     from blsflow.domain.prices import ProfitSnapshot
     from blsflow.domain.sampling import BenchmarkRequest
@@ -35,6 +39,7 @@ if TYPE_CHECKING:
         LeaseChange,
         ManualFreeze,
         ModeChange,
+        NotificationRow,
         OccurrenceRow,
         RequestedRun,
         ScheduleVersion,
@@ -259,6 +264,14 @@ class Transaction(SamplingTransaction, Protocol):
 
     def mark_unpublished(self, notification_id: int, retry_after: timedelta) -> None:
         """Note that one did not go out and when to try again."""
+
+    def list_notifications(self, query: NotificationQuery) -> Sequence[NotificationRow]:
+        """Return a page of a tenant's notifications, newest first."""
+
+    def mark_notification(
+        self, notification_id: int, *, tenant_id: str, read_by: str | None
+    ) -> NotificationRow | None:
+        """Mark one read by somebody, or unread (None); None if the tenant has no such notification."""
 
     # control; a tenant_id of None is an operator of the whole deployment
     def set_enabled(
