@@ -34,6 +34,7 @@ _PROBLEM_SCHEMA: Final = {
         "request_id": {"type": ["string", "null"]},
     },
 }
+_VERSION: Final = {"type": "string", "pattern": '^"[0-9]{1,18}"$', "examples": ['"1"']}
 _GATEWAY_REFUSAL: Final = {
     "schema": {
         "type": "object",
@@ -80,6 +81,7 @@ def openapi_document() -> dict[str, Any]:
     for path in document["paths"].values():
         for each in path.values():
             _describe_problems(each)
+            _describe_parameters(each)
     return document
 
 
@@ -103,10 +105,14 @@ def _describe_problems(described: dict[str, Any]) -> None:
         }
         if status == HTTPStatus.UNAUTHORIZED:
             described["responses"][str(status)]["content"]["application/json"] = _GATEWAY_REFUSAL
+
+
+def _describe_parameters(described: dict[str, Any]) -> None:
+    """Write bounds as JSON Schema has them, and what a version looks like."""
     for parameter in described.get("parameters", []):
         schema = parameter["schema"]
         for ours, standard in _BOUNDS.items():
             if ours in schema:
                 schema[standard] = schema.pop(ours)
         if parameter["name"] == "if-match":  # whoever leaves it out is told so with a status of its own
-            parameter |= {"required": True, "schema": {"type": "string", "pattern": '^"[0-9]{1,18}"$'}}
+            parameter |= {"required": True, "schema": _VERSION}
