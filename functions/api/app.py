@@ -12,12 +12,12 @@ from aws_lambda_powertools.event_handler.openapi.exceptions import RequestValida
 from blsflow.observability import logger, summarized
 from blsflow.web.problems import CONTENT_TYPE, Problem, as_response
 
-from . import controls, document, health, occurrences, schedules
+from . import controls, document, explanations, health, leases, occurrences, schedules
 from .reading import with_text_body
 from .refusing import problem_of
 from .routing import app
 
-NOUNS = (document, health, controls, schedules, occurrences)
+NOUNS = (document, health, controls, explanations, leases, schedules, occurrences)
 """Importing a noun declares its operations."""
 
 

@@ -132,3 +132,13 @@ class LeaseChange:
 
     was: str | None
     open_attempts: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Lease:
+    """Which system may act for a tenant; ``holder`` is None if none may, ``expires_at`` None if it never ends."""
+
+    holder: str | None
+    expires_at: datetime | None
+    changed_by: str | None
+    changed_at: datetime | None

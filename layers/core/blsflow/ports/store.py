@@ -31,6 +31,7 @@ if TYPE_CHECKING:
         AttemptEnd,
         Cancelled,
         ClosedAttempt,
+        Lease,
         LeaseChange,
         ManualFreeze,
         ModeChange,
@@ -290,6 +291,9 @@ class Transaction(SamplingTransaction, Protocol):
 
     def change_lease(self, tenant_id: str, *, holder: str, by: str, why: str) -> LeaseChange | None:
         """Say which system may act for a tenant; None if nothing is known of the tenant."""
+
+    def lease_of(self, tenant_id: str) -> Lease:
+        """Return which system may act for a tenant."""
 
     # requests that create
     def claim_request(self, tenant_id: str, key: str, *, fingerprint: str, by: str) -> StoredRequest | None:

@@ -14,6 +14,7 @@ from blsflow.ports import (
     AttemptEnd,
     BegunTick,
     ClosedAttempt,
+    Lease,
     LeaseChange,
     ManualFreeze,
     ModeChange,
@@ -158,6 +159,15 @@ class ControlQueries:
         if not rows:
             return None
         return LeaseChange(was=rows[0]["was"], open_attempts=rows[0]["open_attempts"])
+
+    def lease_of(self, tenant_id: str) -> Lease:
+        """Return which system may act for a tenant."""
+        rows = self._session.query("read_lease", tenant_id=tenant_id)
+        return (
+            Lease(**rows[0])
+            if rows
+            else Lease(holder=None, expires_at=None, changed_by=None, changed_at=None)
+        )
 
     def policy_status(
         self, *, policy_id: int | None = None, tenant_id: str | None = None

@@ -220,6 +220,12 @@ select tenant_id, (select holder from before) as was,
            as open_attempts
 from changed
 
+-- name: read_lease
+-- Which system may act for a tenant now; one that has expired is held by nobody.
+select case when expires_at > now() then holder end as holder, nullif(expires_at, 'infinity') as expires_at, changed_by,
+       changed_at
+from smart_schedule_executor_leases where tenant_id = :tenant_id
+
 -- name: stored_decision
 -- One decision with all that it came from: the tick's shared inputs and the machine's own record.
 select t.id as tick_id, t.policy_id, t.ticked_at, t.execution_mode, t.inputs, d.machine_id, d.action, d.reason, d.proposed,
