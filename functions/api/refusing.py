@@ -102,6 +102,8 @@ def _field_name(error: Mapping[str, Any], body: object) -> str:
     place = error["loc"]
     if place[:1] == ("body",):
         place = _without_labels([part for part in place[1:] if part != "body"], body, error["type"])
+        if error["type"].startswith("union_tag"):
+            place.append(error["ctx"]["discriminator"].strip("'"))
     text = ""
     for part in place:
         text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else str(part)
