@@ -111,8 +111,10 @@ def sample(schema: Mapping[str, Any]) -> Any:
     for told in ("examples", "enum"):
         if schema.get(told):
             return schema[told][0]
-    if "const" in schema:
-        return schema["const"]
+    return schema["const"] if "const" in schema else _of_kind(schema)
+
+
+def _of_kind(schema: Mapping[str, Any]) -> Any:
     match schema.get("type"):
         case "object":
             return {name: sample(each) for name, each in schema.get("properties", {}).items()}
@@ -122,6 +124,5 @@ def sample(schema: Mapping[str, Any]) -> Any:
             return max(1, int(schema.get("minimum", 1)))
         case "boolean":
             return True
-    if schema.get("default"):
-        return schema["default"]
-    return _OF_FORMAT.get(schema.get("format", ""), "a" * max(1, schema.get("minLength", 1)))
+    letters = "a" * max(1, schema.get("minLength", 1))
+    return schema.get("default") or _OF_FORMAT.get(schema.get("format", ""), letters)

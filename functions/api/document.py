@@ -75,7 +75,7 @@ def openapi_document() -> dict[str, Any]:
         )
     )
     schemas = document["components"]["schemas"]
-    for name in ("HTTPValidationError", "ValidationError"):
+    for name in ("HTTPValidationError", "ResponseValidationError", "ValidationError"):
         schemas.pop(name, None)
     schemas["Problem"] = _PROBLEM_SCHEMA
     for path in document["paths"].values():

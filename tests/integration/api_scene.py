@@ -60,7 +60,7 @@ class Api:
         """Change something."""
         return self.call("PUT", path, body=body, headers=headers)
 
-    def call(
+    def call(  # noqa: PLR0913 - the parts of a request
         self,
         method: str,
         path: str,
