@@ -7,6 +7,7 @@ import traceback
 from typing import Any
 
 from aws_lambda_powertools.event_handler import Response
+from aws_lambda_powertools.event_handler.openapi.exceptions import RequestValidationError
 
 from blsflow.observability import logger, summarized
 from blsflow.web.problems import CONTENT_TYPE, Problem, as_response
@@ -42,7 +43,7 @@ def _refuse(error: Exception) -> Response[str]:
     code = (
         "invalid_execution_request" if route is not None and "schedules" in route.tags else "invalid_request"
     )
-    problem = problem_of(error, invalid_code=code)
+    problem = problem_of(error, invalid_code=code, body=_body_of(error))
     request_id = _request_id(app.current_event.raw_event)
     if problem is None:
         logger().error(
@@ -62,6 +63,12 @@ def _refuse(error: Exception) -> Response[str]:
         headers={"cache-control": "no-store"} | problem.headers,
         body=json.dumps(problem.document(request_id), ensure_ascii=False, default=str),
     )
+
+
+def _body_of(error: Exception) -> object:
+    """Return the body that a refusal speaks of, as it was read; None if it speaks of none."""
+    read = isinstance(error, RequestValidationError) and any(e["loc"][0] == "body" for e in error.errors())
+    return app.current_event.json_body if read and app.current_event.body else None
 
 
 def _request_id(event: dict[str, Any]) -> str:

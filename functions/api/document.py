@@ -17,6 +17,8 @@ from .routing import PREFIX, app, operation
 _ANY: Final = ("malformed_request", "invalid_request", "internal_error", "unavailable")
 _OF_SIGNED_IN: Final = ("unauthorized", "insufficient_scope")
 _OF_BODIES: Final = ("payload_too_large", "unsupported_media_type")
+_BOUNDS: Final = {"ge": "minimum", "le": "maximum"}
+"""JSON Schema's names for what Powertools writes under its own."""
 _PROBLEM_SCHEMA: Final = {
     "title": "Problem",
     "description": "RFC 9457; `code` is stable, `params` are the figures in `detail`.",
@@ -32,6 +34,7 @@ _PROBLEM_SCHEMA: Final = {
         "request_id": {"type": ["string", "null"]},
     },
 }
+_VERSION: Final = {"type": "string", "pattern": '^"[0-9]{1,18}"$', "examples": ['"1"']}
 _GATEWAY_REFUSAL: Final = {
     "schema": {
         "type": "object",
@@ -72,12 +75,13 @@ def openapi_document() -> dict[str, Any]:
         )
     )
     schemas = document["components"]["schemas"]
-    for name in ("HTTPValidationError", "ValidationError"):
+    for name in ("HTTPValidationError", "ResponseValidationError", "ValidationError"):
         schemas.pop(name, None)
     schemas["Problem"] = _PROBLEM_SCHEMA
     for path in document["paths"].values():
         for each in path.values():
             _describe_problems(each)
+            _describe_parameters(each)
     return document
 
 
@@ -101,6 +105,14 @@ def _describe_problems(described: dict[str, Any]) -> None:
         }
         if status == HTTPStatus.UNAUTHORIZED:
             described["responses"][str(status)]["content"]["application/json"] = _GATEWAY_REFUSAL
+
+
+def _describe_parameters(described: dict[str, Any]) -> None:
+    """Write bounds as JSON Schema has them, and what a version looks like."""
     for parameter in described.get("parameters", []):
+        schema = parameter["schema"]
+        for ours, standard in _BOUNDS.items():
+            if ours in schema:
+                schema[standard] = schema.pop(ours)
         if parameter["name"] == "if-match":  # whoever leaves it out is told so with a status of its own
-            parameter |= {"required": True, "schema": {"type": "string", "pattern": '^"[0-9]{1,18}"$'}}
+            parameter |= {"required": True, "schema": _VERSION}

@@ -10,7 +10,7 @@ from aws_lambda_powertools.event_handler.openapi.params import Body, Query
 from pydantic import Field
 
 from blsflow.bootstrap import application
-from blsflow.documents import Strict
+from blsflow.documents import Strict, located
 from blsflow.domain.history import HistoryQuery, decode_cursor
 from blsflow.domain.occurrence import OccurrenceState, ScheduleKind
 from blsflow.flow import control
@@ -195,6 +195,8 @@ def _page(  # noqa: PLR0913, PLR0917 - filters
     cursor: str | None,
     limit: int,
 ) -> Response[Page[Occurrence]]:
+    with located("query"):
+        after = None if cursor is None else decode_cursor(cursor)
     rows, following = flow.history(
         store(),
         HistoryQuery(
@@ -204,7 +206,7 @@ def _page(  # noqa: PLR0913, PLR0917 - filters
             state=state,
             since=since,
             until=until,
-            after=None if cursor is None else decode_cursor(cursor),
+            after=after,
             limit=limit,
         ),
     )

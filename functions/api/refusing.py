@@ -75,31 +75,50 @@ _REFUSALS: Final[Mapping[type[Exception], Callable[[Any], Problem]]] = {
 """By error, nearest class first; what is not here is a fault of ours."""
 
 
-def problem_of(error: Exception, *, invalid_code: str = "invalid_request") -> Problem | None:
-    """Return what an error is to the caller; None for a fault of ours."""
+def problem_of(
+    error: Exception, *, invalid_code: str = "invalid_request", body: object = None
+) -> Problem | None:
+    """Return what an error is to the caller; None for a fault of ours. ``body`` is the request's, as it was read."""
     if isinstance(error, Problem):
         return error
     if isinstance(error, RequestValidationError):
-        return _invalid(error.errors(), invalid_code)
+        return _invalid(error.errors(), body, invalid_code)
     for kind in type(error).__mro__:
         if kind in _REFUSALS:
             return _REFUSALS[kind](error)
     return None
 
 
-def _invalid(found: Sequence[Mapping[str, Any]], code: str) -> Problem:
+def _invalid(found: Sequence[Mapping[str, Any]], body: object, code: str) -> Problem:
     """Name each field as its reader would: ``rule.every_sec``, ``query.limit``; never the value, which may be a secret."""
     errors = [
-        {"field": _path(each["loc"]), "cause": str(each["msg"]).removeprefix("Value error, ")}
+        {"field": _field_name(each, body), "cause": str(each["msg"]).removeprefix("Value error, ")}
         for each in found[:_MOST_FIELDS]
     ]
     told = "; ".join(f"{each['field']}: {each['cause']}" for each in errors[:3])
     return Problem(code, told, errors=errors)
 
 
-def _path(place: Sequence[object]) -> str:
-    parts = [part for part in place[1:] if part != "body"] if place[:1] == ("body",) else list(place)
+def _field_name(error: Mapping[str, Any], body: object) -> str:
+    place = error["loc"]
+    if place[:1] == ("body",):
+        place = _without_labels([part for part in place[1:] if part != "body"], body, error["type"])
+        if error["type"].startswith("union_tag"):
+            place.append(error["ctx"]["discriminator"].strip("'"))
     text = ""
-    for part in parts:
+    for part in place:
         text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else str(part)
     return text or "body"
+
+
+def _without_labels(place: Sequence[Any], body: object, kind: str) -> list[Any]:
+    """Leave out the names of alternatives, which Pydantic puts in between and no body has."""
+    kept = []
+    for part in place:
+        is_there = (
+            part in body if isinstance(body, dict) else isinstance(body, list) and isinstance(part, int)
+        )
+        if is_there or (kind == "missing" and part is place[-1] and isinstance(body, dict)):
+            kept.append(part)
+            body = body[part] if is_there else None  # type: ignore[index] # a dict or a list, see above
+    return kept

@@ -131,6 +131,8 @@ def _allow(scope: Scope | None) -> Callable[..., Response[Any]]:
     def allowed(resolver: APIGatewayHttpResolver, next_middleware: Callable[..., Any]) -> Response[Any]:
         if scope is not None:
             caller().require(scope)
+        if not resolver.current_event.path.isprintable():  # a route also matches with a line's end behind it
+            raise Problem("not_found", "there is no such path")
         known = {field.alias for field in resolver.context["_route"].dependant.query_params}
         for name in resolver.current_event.query_string_parameters:
             if name not in known:

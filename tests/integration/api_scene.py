@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlencode
 
@@ -45,6 +46,7 @@ class Api:
     subject: str = "ann"
     scopes: str = ALL_SCOPES
     expires_in: float = 300
+    claims: Mapping[str, object] = field(default_factory=dict)
 
     def get(self, path: str, **query: object) -> Answered:
         """Read something."""
@@ -58,7 +60,7 @@ class Api:
         """Change something."""
         return self.call("PUT", path, body=body, headers=headers)
 
-    def call(
+    def call(  # noqa: PLR0913 - the parts of a request
         self,
         method: str,
         path: str,
@@ -66,6 +68,7 @@ class Api:
         body: object = None,
         query: Mapping[str, object] | None = None,
         headers: Mapping[str, str] | None = None,
+        request_id: str = "request-1",
     ) -> Answered:
         """Call the handler with an event of payload format 2.0; a text or bytes body is sent as it is."""
         event = {
@@ -76,7 +79,7 @@ class Api:
             "headers": {"content-type": "application/json"}
             | {name.replace("_", "-"): value for name, value in (headers or {}).items()},
             "requestContext": {
-                "requestId": "request-1",
+                "requestId": request_id,
                 "stage": "$default",
                 "http": {"method": method, "path": PREFIX + path},
                 **self._authorizer(),
@@ -100,11 +103,14 @@ class Api:
             "tenant_id": self.tenant,
             "scope": self.scopes,
             "exp": str(int(time.time() + self.expires_in)),
+            **self.claims,
         }
         return {"authorizer": {"jwt": {"claims": claims, "scopes": None}}}
 
 
 def _body(body: object) -> dict[str, Any]:
+    if isinstance(body, bytes):
+        return {"body": base64.b64encode(body).decode(), "isBase64Encoded": True}
     if body is None or isinstance(body, str):
         return {"body": body}
     return {"body": json.dumps(body)}

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from blsflow.domain.errors import InvalidDocument
+from blsflow.domain.recurrence_rules import LONGEST_INTERVAL_SEC
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -34,14 +35,16 @@ class OnceDocument(_RuleDocument):
     """One run."""
 
     kind: Literal["once"]
-    at: str = Field(description="ISO 8601; without an offset a local time of the zone")
+    at: str = Field(
+        description="ISO 8601; without an offset a local time of the zone", examples=["2027-01-01T08:00"]
+    )
 
 
 class IntervalDocument(_RuleDocument):
     """Runs at the anchor and every so many elapsed seconds from then on."""
 
     kind: Literal["interval"]
-    every_sec: Annotated[int, Field(json_schema_extra={"minimum": 1})]
+    every_sec: Annotated[int, Field(json_schema_extra={"minimum": 1, "maximum": LONGEST_INTERVAL_SEC})]
     anchor: str = Field(default="1970-01-01T00:00:00Z", description="ISO 8601 with an offset")
 
 

@@ -6,6 +6,7 @@ without a tenant or a subject is nobody's and may do nothing.
 
 from __future__ import annotations
 
+import math
 import time
 from dataclasses import dataclass
 from enum import StrEnum
@@ -52,7 +53,7 @@ def caller_of(event: Mapping[str, Any], *, tenant_claim: str) -> Caller:
     authorizer = event.get("requestContext", {}).get("authorizer") or {}
     claims = (authorizer.get("jwt") or {}).get("claims") or {}
     expires = _number(claims.get("exp"))
-    if expires is None or expires <= time.time():
+    if expires is None or not time.time() < expires < math.inf:
         raise Problem("unauthorized", "sign in: the token has no expiry, or has expired")
     return Caller(
         tenant_id=_name(claims, tenant_claim),
