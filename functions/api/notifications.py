@@ -8,6 +8,7 @@ from typing import Annotated, Any
 from aws_lambda_powertools.event_handler import Response
 from aws_lambda_powertools.event_handler.openapi.params import Query
 
+from blsflow.documents import located
 from blsflow.domain.notifications import NotificationQuery, decode_cursor
 from blsflow.flow import notifications as flow
 from blsflow.web.caller import Scope
@@ -40,6 +41,8 @@ def list_notifications(
     limit: Limit = 50,
 ) -> Response[Page[Notification]]:
     """List what people were told, the newest first."""
+    with located("query"):
+        before_id = LARGEST_ID if cursor is None else decode_cursor(cursor)
     rows, following = flow.list_notifications(
         store(),
         NotificationQuery(
@@ -47,7 +50,7 @@ def list_notifications(
             unread=unread,
             code=code,
             policy_id=policy_id,
-            before_id=LARGEST_ID if cursor is None else decode_cursor(cursor),
+            before_id=before_id,
             limit=limit,
         ),
     )

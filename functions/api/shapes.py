@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Generic, TypeVar
 from aws_lambda_powertools.event_handler.openapi.params import Header, Path, Query
 from pydantic import AfterValidator, AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Field
 
+from blsflow.documents import located
 from blsflow.domain import cursors
 
 if TYPE_CHECKING:
@@ -107,8 +108,9 @@ def id_cursor(cursor: str | None, *, first: int = 0) -> int:
     """Read a cursor of `id_page`; ``first`` is where a first page begins."""
     if cursor is None:
         return first
-    match cursors.decode(cursor):
-        case [number] if cursors.is_id(number):
-            found: int = number
-            return found
-    raise cursors.not_ours(cursor)
+    with located("query"):
+        match cursors.decode(cursor):
+            case [number] if cursors.is_id(number):
+                found: int = number
+                return found
+        raise cursors.not_ours(cursor)
