@@ -41,6 +41,14 @@ from blsflow.ports.people import (
     SetEnabled,
     TrialTick,
 )
+from blsflow.ports.policies import (
+    CandidateCoverage,
+    FreezeRow,
+    MachineReports,
+    PolicyVersion,
+    PolicyView,
+    UnknownReferences,
+)
 from blsflow.ports.rows import (
     AttemptStanding,
     BegunTick,
@@ -73,13 +81,17 @@ from blsflow.ports.store import (
     Store,
     Transaction,
 )
+from blsflow.ports.ticks import DecisionFilter, DecisionRow, StoredTick, TickRow
 
 __all__ = [
     "AttemptEnd",
     "AttemptStanding",
     "BegunTick",
     "Cancelled",
+    "CandidateCoverage",
     "ClosedAttempt",
+    "DecisionFilter",
+    "DecisionRow",
     "DecisionSink",
     "DeviceControl",
     "Dispatch",
@@ -87,9 +99,11 @@ __all__ = [
     "EnqueueFailed",
     "ExecutionService",
     "FailedShare",
+    "FreezeRow",
     "InvariantBroken",
     "LeaseChange",
     "LostRaces",
+    "MachineReports",
     "ManualFreeze",
     "ModeChange",
     "NewAttempt",
@@ -99,6 +113,8 @@ __all__ = [
     "OpenCancel",
     "OpenRun",
     "PendingNotification",
+    "PolicyVersion",
+    "PolicyView",
     "PreparedAttempts",
     "ProfitFeed",
     "PublishFailed",
@@ -114,9 +130,12 @@ __all__ = [
     "StoreConflict",
     "StoreError",
     "StoreUnavailable",
+    "StoredTick",
     "TickResult",
+    "TickRow",
     "Transaction",
     "TrialTick",
+    "UnknownReferences",
     "WaitingOccurrence",
     "WorkflowUnavailable",
 ]
