@@ -1024,7 +1024,7 @@ CREATE UNIQUE INDEX smart_schedule_benchmark_runs_open ON public.smart_schedule_
 
 CREATE INDEX smart_schedule_benchmark_runs_waiting ON public.smart_schedule_benchmark_runs USING btree (not_before) WHERE (state = 'pending'::text);
 
-CREATE INDEX smart_schedule_freezes_of_policy ON public.smart_schedule_freezes USING btree (policy_id, id DESC);
+CREATE INDEX smart_schedule_freezes_of_policy ON public.smart_schedule_freezes USING btree (policy_id, frozen_at DESC, id DESC);
 
 CREATE UNIQUE INDEX smart_schedule_freezes_open ON public.smart_schedule_freezes USING btree (policy_id) WHERE (lifted_at IS NULL);
 
@@ -1091,6 +1091,8 @@ CREATE INDEX smart_schedule_schedules_due ON public.smart_schedule_schedules USI
 CREATE UNIQUE INDEX smart_schedule_schedules_of_policy ON public.smart_schedule_schedules USING btree (policy_id) WHERE (archived_at IS NULL);
 
 CREATE INDEX smart_schedule_ticks_by_policy ON public.smart_schedule_ticks USING btree (policy_id, id DESC);
+
+CREATE INDEX smart_schedule_ticks_of_policy ON public.smart_schedule_ticks USING btree (policy_id, ticked_at DESC, id DESC);
 
 ALTER INDEX public.smart_schedule_log_events_pkey ATTACH PARTITION public.smart_schedule_log_events_default_pkey;
 

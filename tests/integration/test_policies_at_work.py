@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from blsflow.adapters.postgres.connection import DatabaseAddress
-    from blsflow.adapters.postgres.store import PostgresStore
     from blsflow.flow.readiness import Readiness
     from blsflow.ports import Store
 
@@ -35,7 +34,7 @@ def scene(database: DatabaseAddress) -> Iterator[Scene]:
 
 def tenant(scene: Scene, tenant_id: str = ACME) -> Store:
     """The scene's database as a tenant sees it."""
-    return cast("PostgresStore", scene.app.store).of_tenant(tenant_id)
+    return scene.app.store.of_tenant(tenant_id)
 
 
 def document(scene: Scene, **changes: object) -> Mapping[str, object]:
@@ -56,7 +55,7 @@ def change(scene: Scene, **changes: object) -> None:
     )
 
 
-def look(scene: Scene, **gates: bool) -> Readiness:
+def look(scene: Scene, **gates: Any) -> Readiness:
     """Look at the policy with all that execution needs, but for these gates."""
     found = readiness(
         tenant(scene), POLICY, gates=replace(scene.app.gates, **gates), rate=1.0, tenant_id=ACME
@@ -96,11 +95,11 @@ def test_what_was_prepared_before_a_change_is_not_sent(scene: Scene) -> None:
     scene.decide()
     rows, _ = ticks.list_ticks(tenant(scene), POLICY, tenant_id=ACME)
     assert [row.policy_version for row in rows] == [2, 1]
-    assert set(rows[0].counts) == {"keep/best_already"} or not any("switch" in key for key in rows[0].counts)
+    assert not any(counted.startswith("switch") for counted in rows[0].counts)
 
 
-def test_an_archived_policy_sends_nothing_more_and_follows_what_it_sent(scene: Scene) -> None:
-    """R9.1, R6.2: what was prepared ends unsent with its tick; a job that was sent is followed to its confirmed end."""
+def test_an_archived_policy_sends_nothing_more(scene: Scene) -> None:
+    """R9.1, R6.2: what was prepared ends unsent with its tick, and it ticks no more."""
     scene.tick()
     scene.decide()
     store, version = tenant(scene), policies.read_policy(scene.app.store, POLICY).version
@@ -113,7 +112,9 @@ def test_an_archived_policy_sends_nothing_more_and_follows_what_it_sent(scene: S
         [0]
     ]
     scene.execute()
-    assert scene.device_control.ledger() == {}
+    assert scene.session.run(
+        "select count(*) from smart_schedule_attempts where dispatched_at is not null"
+    ) == [[0]]
     scene.due()
     scene.tick()
     assert scene.decide() == []

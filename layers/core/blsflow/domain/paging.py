@@ -12,6 +12,7 @@ from blsflow.domain.errors import InvalidExecutionRequest
 
 MOST_ROWS: Final = 500
 LARGEST_ID: Final = 2**63 - 1
+_END_OF_TIMES: Final = datetime.max.replace(tzinfo=UTC)
 
 
 def encode_cursor(*parts: int | datetime) -> str:
@@ -30,8 +31,10 @@ def id_of_cursor(cursor: str | None, *, first: int) -> int:
     return _id(parts[0], cursor)
 
 
-def place_of_cursor(cursor: str) -> tuple[datetime, int]:
-    """Read a cursor of a list in order of times and ids."""
+def place_of_cursor(cursor: str | None) -> tuple[datetime, int]:
+    """Read a cursor of a list in order of times and ids, newest first; without one the list begins at the end of all times."""
+    if cursor is None:
+        return _END_OF_TIMES, LARGEST_ID
     parts = _parts(cursor)
     try:
         at, row_id = parts

@@ -11,7 +11,7 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from blsflow.domain.errors import BlsflowError, InvalidDocument
-from blsflow.domain.paging import LARGEST_ID, checked_limit, encode_cursor, id_of_cursor
+from blsflow.domain.paging import checked_limit, encode_cursor, id_of_cursor, place_of_cursor
 from blsflow.domain.policy_document import parse_policy, split_first_mode
 from blsflow.flow.control import UnknownPolicy
 from blsflow.ports import PolicyVersion
@@ -168,12 +168,12 @@ def freezes(
 ) -> tuple[Sequence[FreezeRow], str | None]:
     """Return a page of a policy's freezes, newest first: for what, by whom, and who lifted them and why."""
     checked_limit(limit)
-    before = id_of_cursor(cursor, first=LARGEST_ID)
+    before = place_of_cursor(cursor)
     with store.transaction() as tx:
         if tx.policy_view(policy_id, tenant_id=tenant_id) is None:
             raise UnknownPolicy(policy_id)
         rows = tx.freezes(policy_id, tenant_id=tenant_id, before=before, limit=limit)
-    return rows, encode_cursor(rows[-1].freeze_id) if len(rows) == limit else None
+    return rows, encode_cursor(rows[-1].frozen_at, rows[-1].freeze_id) if len(rows) == limit else None
 
 
 def _locked(tx: Transaction, policy_id: int, version: int, tenant_id: str | None) -> PolicyView:

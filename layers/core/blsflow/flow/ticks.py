@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from blsflow.domain import stored_inputs
 from blsflow.domain.errors import BlsflowError
 from blsflow.domain.explain import Explanation, explain
-from blsflow.domain.paging import LARGEST_ID, checked_limit, encode_cursor, id_of_cursor, place_of_cursor
+from blsflow.domain.paging import checked_limit, encode_cursor, id_of_cursor, place_of_cursor
 from blsflow.domain.record import unpack
 from blsflow.domain.verdict import MOVES
 from blsflow.flow.control import UnknownPolicy
@@ -70,12 +70,12 @@ def list_ticks(
 ) -> tuple[Sequence[TickRow], str | None]:
     """Return a page of a policy's ticks, newest first, and the cursor of the next one, None when this is the last."""
     checked_limit(limit)
-    before = id_of_cursor(cursor, first=LARGEST_ID)
+    before = place_of_cursor(cursor)
     with store.transaction() as tx:
         if tx.policy_view(policy_id, tenant_id=tenant_id) is None:
             raise UnknownPolicy(policy_id)
         rows = tx.ticks(policy_id, tenant_id=tenant_id, before=before, limit=limit)
-    return rows, encode_cursor(rows[-1].tick_id) if len(rows) == limit else None
+    return rows, encode_cursor(rows[-1].ticked_at, rows[-1].tick_id) if len(rows) == limit else None
 
 
 def read_tick(store: Store, tick_id: int, *, tenant_id: str | None = None) -> StoredTick:
@@ -112,7 +112,7 @@ def machine_history(
 ) -> tuple[Sequence[DecisionRow], str | None]:
     """Return a page of what was decided for a machine, newest first, by whichever policies; an unknown one has none."""
     checked_limit(limit)
-    before = None if cursor is None else place_of_cursor(cursor)
+    before = place_of_cursor(cursor)
     with store.transaction() as tx:
         rows = tx.decisions_of_machine(machine_id, tenant_id=tenant_id, before=before, limit=limit)
     following = encode_cursor(rows[-1].ticked_at, rows[-1].tick_id) if len(rows) == limit else None

@@ -146,9 +146,9 @@ class PolicyTransaction(Protocol):
         """Return where every policy that is not archived, or one, stands."""
 
     def freezes(
-        self, policy_id: int, *, tenant_id: str | None, before: int, limit: int
+        self, policy_id: int, *, tenant_id: str | None, before: tuple[datetime, int], limit: int
     ) -> Sequence[FreezeRow]:
-        """Return a page of a policy's freezes, newest first."""
+        """Return a page of a policy's freezes, newest first; ``before`` is a time and an id."""
 
     def tick_at_rest(self, policy_id: int, *, tenant_id: str | None) -> BegunTick | None:
         """Return a policy as a tick would read it now, without lock or trace; None if there is no such policy."""

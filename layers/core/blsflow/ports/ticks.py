@@ -70,8 +70,10 @@ class DecisionFilter:
 class TickTransaction(Protocol):
     """What a transaction reads of ticks. A ``tenant_id`` of None is an operator of the whole deployment."""
 
-    def ticks(self, policy_id: int, *, tenant_id: str | None, before: int, limit: int) -> Sequence[TickRow]:
-        """Return a page of a policy's ticks, newest first."""
+    def ticks(
+        self, policy_id: int, *, tenant_id: str | None, before: tuple[datetime, int], limit: int
+    ) -> Sequence[TickRow]:
+        """Return a page of a policy's ticks, newest first; ``before`` is a time and an id."""
 
     def stored_tick(self, tick_id: int, *, tenant_id: str | None) -> StoredTick | None:
         """Return a tick with its inputs; None if there is no such tick."""
@@ -82,7 +84,7 @@ class TickTransaction(Protocol):
         """Return a page of a tick's decisions, in order of their machines."""
 
     def decisions_of_machine(
-        self, machine_id: int, *, tenant_id: str | None, before: tuple[datetime, int] | None, limit: int
+        self, machine_id: int, *, tenant_id: str | None, before: tuple[datetime, int], limit: int
     ) -> Sequence[DecisionRow]:
         """Return a page of one machine's decisions, newest first; ``before`` is a time and a tick."""
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from blsflow.adapters.postgres.connection import as_json
 from blsflow.adapters.postgres.documents import levels_of, policy_of
+from blsflow.adapters.postgres.history import IN_ORDER
 from blsflow.domain.errors import InvalidDocument
 from blsflow.domain.policy_document import FIGURES, LIMITS, Scope, scope_order
 from blsflow.domain.recurrence import next_run
@@ -137,11 +138,17 @@ class PolicyQueries:
         return [_view(row) for row in rows]
 
     def freezes(
-        self, policy_id: int, *, tenant_id: str | None, before: int, limit: int
+        self, policy_id: int, *, tenant_id: str | None, before: tuple[datetime, int], limit: int
     ) -> Sequence[FreezeRow]:
         """Return a page of a policy's freezes, newest first."""
+        self._session.run(IN_ORDER)
         rows = self._session.query(
-            "freezes_of_policy", policy_id=policy_id, tenant_id=tenant_id, before=before, page_size=limit
+            "freezes_of_policy",
+            policy_id=policy_id,
+            tenant_id=tenant_id,
+            before_at=before[0],
+            before_id=before[1],
+            page_size=limit,
         )
         return [FreezeRow(freeze_id=row.pop("id"), **row) for row in rows]
 

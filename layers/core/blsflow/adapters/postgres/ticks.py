@@ -23,11 +23,18 @@ class TickRecordQueries:
 
     _session: Session
 
-    def ticks(self, policy_id: int, *, tenant_id: str | None, before: int, limit: int) -> Sequence[TickRow]:
+    def ticks(
+        self, policy_id: int, *, tenant_id: str | None, before: tuple[datetime, int], limit: int
+    ) -> Sequence[TickRow]:
         """Return a page of a policy's ticks, newest first."""
         self._session.run(IN_ORDER)
         rows = self._session.query(
-            "ticks_of_policy", policy_id=policy_id, tenant_id=tenant_id, before=before, page_size=limit
+            "ticks_of_policy",
+            policy_id=policy_id,
+            tenant_id=tenant_id,
+            before_at=before[0],
+            before_id=before[1],
+            page_size=limit,
         )
         return [TickRow(**row) for row in rows]
 
@@ -60,17 +67,16 @@ class TickRecordQueries:
         return [DecisionRow(**row) for row in rows]
 
     def decisions_of_machine(
-        self, machine_id: int, *, tenant_id: str | None, before: tuple[datetime, int] | None, limit: int
+        self, machine_id: int, *, tenant_id: str | None, before: tuple[datetime, int], limit: int
     ) -> Sequence[DecisionRow]:
         """Return a page of one machine's decisions, newest first; ``before`` is a time and a tick."""
-        before_at, before_tick = before or ("infinity", _LARGEST_ID)
         self._session.run(IN_ORDER)
         rows = self._session.query(
             "decisions_of_machine",
             machine_id=machine_id,
             tenant_id=tenant_id,
-            before_at=before_at,
-            before_tick=before_tick,
+            before_at=before[0],
+            before_id=before[1],
             page_size=limit,
         )
         return [DecisionRow(**row) for row in rows]

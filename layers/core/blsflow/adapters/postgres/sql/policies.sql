@@ -185,5 +185,6 @@ order by p.id limit :page_size::integer
 -- A page of a policy's freezes, newest first.
 select f.id, f.cause, f.detail, f.frozen_at, f.frozen_by, f.lifted_at, f.lifted_by, f.lift_reason
 from smart_schedule_freezes f
-where f.policy_id = :policy_id::bigint and (:tenant_id::text is null or f.tenant_id = :tenant_id) and f.id < :before::bigint
-order by f.id desc limit :page_size::integer
+where f.policy_id = :policy_id::bigint and (:tenant_id::text is null or f.tenant_id = :tenant_id)
+  and (f.frozen_at, f.id) < (:before_at::timestamptz, :before_id::bigint)
+order by f.frozen_at desc, f.id desc limit :page_size::integer

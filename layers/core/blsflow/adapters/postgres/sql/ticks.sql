@@ -3,8 +3,9 @@
 select t.id as tick_id, t.tenant_id, t.policy_id, t.policy_version, t.occurrence_id, t.execution_mode, t.ticked_at,
        t.valid_until, t.failure, t.machines, t.counts, t.gain_cny_per_day, t.took_ms
 from smart_schedule_ticks t
-where t.policy_id = :policy_id::bigint and (:tenant_id::text is null or t.tenant_id = :tenant_id) and t.id < :before::bigint
-order by t.id desc limit :page_size::integer
+where t.policy_id = :policy_id::bigint and (:tenant_id::text is null or t.tenant_id = :tenant_id)
+  and (t.ticked_at, t.id) < (:before_at::timestamptz, :before_id::bigint)
+order by t.ticked_at desc, t.id desc limit :page_size::integer
 
 -- name: stored_tick
 -- One tick with all that its machines shared.
@@ -29,7 +30,7 @@ select d.tick_id, d.ticked_at, d.machine_id, d.action, d.reason, d.proposed, d.f
        d.current_net_cny_per_day, d.best_net_cny_per_day, d.overridden_by, d.attempt_id, d.job_id
 from smart_schedule_machine_decisions d
 where d.machine_id = :machine_id::bigint and d.ticked_at <= :before_at::timestamptz
-  and (d.ticked_at, d.tick_id) < (:before_at::timestamptz, :before_tick::bigint)
+  and (d.ticked_at, d.tick_id) < (:before_at::timestamptz, :before_id::bigint)
   and exists (select from smart_schedule_ticks t
               where t.id = d.tick_id and (:tenant_id::text is null or t.tenant_id = :tenant_id))
 order by d.ticked_at desc, d.tick_id desc limit :page_size::integer
