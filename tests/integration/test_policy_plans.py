@@ -55,7 +55,8 @@ insert into smart_schedule_machine_decisions (ticked_at, tick_id, machine_id, ac
     from (select * from smart_schedule_ticks order by id desc limit 1) t, generate_series(1, 20000) g;
 insert into smart_schedule_freezes
     (policy_id, tenant_id, cause, frozen_at, frozen_by, lifted_at, lifted_by, lift_reason)
-    select 1 + g % 10, 'acme', 'manual', now() - interval '1 second' * (g + 3), 'a', now(), 'b', 'c' from generate_series(1, {TICKS}) g;
+    select 1 + g % 10, 'acme', 'manual', now() - interval '1 second' * (g + 3), 'a', now(), 'b', 'c'
+    from generate_series(1, {TICKS}) g;
 """
 
 

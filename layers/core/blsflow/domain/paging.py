@@ -32,7 +32,7 @@ def id_of_cursor(cursor: str | None, *, first: int) -> int:
 
 
 def place_of_cursor(cursor: str | None) -> tuple[datetime, int]:
-    """Read a cursor of a list in order of times and ids, newest first; without one the list begins at the end of all times."""
+    """Read a cursor of a list in order of times and ids, newest first; without one, at the end of all times."""
     if cursor is None:
         return _END_OF_TIMES, LARGEST_ID
     parts = _parts(cursor)
