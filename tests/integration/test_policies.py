@@ -135,7 +135,7 @@ def test_a_document_is_read_back_as_it_was_written(store: Store) -> None:
     assert change(store, policy_id, 1, **stored) == 1
 
 
-REFUSED = [
+REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"scope": [{"resource_type": "cluster", "resource_id": "9"}]}, "scope[0].resource_id"),
     ({"scope": [{"resource_type": "cluster", "resource_id": "4711"}]}, "scope[0].resource_id"),
     ({"scope": [{"resource_type": "machine", "resource_id": "901"}]}, "scope[0].resource_id"),
