@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from blsflow.documents import RuleDocument
+from blsflow.documents.rules import RuleDocument
 from blsflow.domain.recurrence import preview
 from blsflow_cli import benchmark_judge, decide_report, schedule_preview, tariff_check
 from blsflow_cli.decide_document import DecideDocument

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import Field
 
-from blsflow.documents import RuleDocument, Strict, WorkDocument, located
+from blsflow.documents import Strict, located
+from blsflow.documents.rules import RuleDocument, WorkDocument
 from blsflow.domain.errors import InvalidExecutionRequest
 from blsflow_cli.documents import RefusedDocument, read
 from blsflow_cli.schedule_preview import rule_of

@@ -8,13 +8,13 @@ from typing import Annotated, Any
 from aws_lambda_powertools.event_handler import Response
 from aws_lambda_powertools.event_handler.openapi.params import Query
 
-from blsflow.documents import located
-from blsflow.domain.notifications import NotificationQuery, decode_cursor
+from blsflow.domain.notifications import NotificationQuery
+from blsflow.domain.paging import LARGEST_ID
 from blsflow.flow import notifications as flow
 from blsflow.web.caller import Scope
 
 from .routing import answer, caller, operation, store
-from .shapes import LARGEST_ID, Answer, Cursor, Limit, Page, PathId, QueryId, Texts
+from .shapes import Answer, Cursor, Limit, Page, PathId, QueryId, Texts, id_cursor
 
 TAG = "notifications"
 
@@ -41,8 +41,6 @@ def list_notifications(
     limit: Limit = 50,
 ) -> Response[Page[Notification]]:
     """List what people were told, the newest first."""
-    with located("query"):
-        before_id = LARGEST_ID if cursor is None else decode_cursor(cursor)
     rows, following = flow.list_notifications(
         store(),
         NotificationQuery(
@@ -50,7 +48,7 @@ def list_notifications(
             unread=unread,
             code=code,
             policy_id=policy_id,
-            before_id=before_id,
+            before_id=id_cursor(cursor, first=LARGEST_ID),
             limit=limit,
         ),
     )

@@ -9,7 +9,8 @@ from aws_lambda_powertools.event_handler import Response
 from aws_lambda_powertools.event_handler.openapi.params import Body, Query
 from pydantic import Field
 
-from blsflow.documents import RuleDocument, Strict, WorkDocument, located
+from blsflow.documents import Strict, located
+from blsflow.documents.rules import RuleDocument, WorkDocument
 from blsflow.domain.errors import InvalidExecutionRequest
 from blsflow.domain.recurrence import preview
 from blsflow.domain.recurrence_document import parse_rule

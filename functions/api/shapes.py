@@ -9,15 +9,13 @@ from aws_lambda_powertools.event_handler.openapi.params import Header, Path, Que
 from pydantic import AfterValidator, AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Field
 
 from blsflow.documents import located
-from blsflow.domain import cursors
+from blsflow.domain.paging import LARGEST_ID, MOST_ROWS, encode_cursor, id_of_cursor
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 T = TypeVar("T")
 
-LARGEST_ID: Final = 2**63 - 1
-MOST_ROWS: Final = 500
 _INSTANT: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}[Tt ]", re.ASCII)
 _UNSTORABLE: Final = re.compile("[\x00\ud800-\udfff]")
 
@@ -100,17 +98,11 @@ class Page(Answer, Generic[T]):
 
 def id_page(items: Sequence[T], limit: int, *, key: str = "id") -> Page[T]:
     """Return a page of rows in the order of their ids; a full one names the row after which the next begins."""
-    following = None if len(items) < limit else cursors.encode([getattr(items[-1], key)])
+    following = None if len(items) < limit else encode_cursor(getattr(items[-1], key))
     return Page[Any](items=list(items), next_cursor=following)
 
 
 def id_cursor(cursor: str | None, *, first: int = 0) -> int:
     """Read a cursor of `id_page`; ``first`` is where a first page begins."""
-    if cursor is None:
-        return first
     with located("query"):
-        match cursors.decode(cursor):
-            case [number] if cursors.is_id(number):
-                found: int = number
-                return found
-        raise cursors.not_ours(cursor)
+        return id_of_cursor(cursor, first=first)

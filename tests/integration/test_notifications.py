@@ -14,7 +14,8 @@ from blsflow.adapters.postgres.connection import Session, literal, statements
 from blsflow.adapters.postgres.notify import PLANNED_BY_VALUES
 from blsflow.adapters.postgres.store import _BEGIN, _BEGIN_AS, PostgresStore
 from blsflow.domain.errors import InvalidExecutionRequest
-from blsflow.domain.notifications import NotificationQuery, decode_cursor, encode_cursor
+from blsflow.domain.notifications import NotificationQuery
+from blsflow.domain.paging import encode_cursor, id_of_cursor
 from blsflow.flow import notifications
 from blsflow.flow.notifications import UnknownNotification
 from tests.integration.racing import at_once
@@ -61,7 +62,7 @@ def _pages(store: Store, query: NotificationQuery) -> list[list[int]]:
         pages.append([row.notification_id for row in rows])
         if cursor is None:
             return pages
-        query = replace(query, before_id=decode_cursor(cursor))
+        query = replace(query, before_id=id_of_cursor(cursor, first=0))
 
 
 def test_a_notification_is_listed_in_words_before_it_is_published(store: Store, session: Session) -> None:
@@ -85,7 +86,7 @@ def test_pages_show_each_once_while_others_come(store: Store, session: Session, 
         rows, cursor = notifications.list_notifications(store, query)
         seen += [row.notification_id for row in rows]
         _tell(session)
-        query = None if cursor is None else replace(query, before_id=decode_cursor(cursor))
+        query = None if cursor is None else replace(query, before_id=id_of_cursor(cursor, first=0))
     assert seen == told[::-1]
 
 
@@ -187,13 +188,13 @@ def test_marking_and_publishing_leave_each_other_alone(database: DatabaseAddress
 def test_a_cursor_that_is_none_is_refused(text: str) -> None:
     """R10.1: only what the list gave out names a place in it."""
     with pytest.raises(InvalidExecutionRequest) as refused:
-        decode_cursor(text)
+        id_of_cursor(text, first=0)
     assert refused.value.field == "cursor"
 
 
 def test_a_cursor_leads_back_to_its_place() -> None:
     """R10.1: the cursor is opaque, and stands for the last id of its page."""
-    assert decode_cursor(encode_cursor(2**63 - 1)) == 2**63 - 1
+    assert id_of_cursor(encode_cursor(2**63 - 1), first=0) == 2**63 - 1
 
 
 @pytest.mark.parametrize(

@@ -7,9 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from blsflow.domain import cursors
 from blsflow.domain.errors import BlsflowError
-from blsflow.domain.notifications import encode_cursor
+from blsflow.domain.paging import encode_cursor, is_id
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -46,7 +45,7 @@ def mark_unread(store: Store, notification_id: int, *, tenant_id: str) -> Notifi
 
 
 def _mark(store: Store, notification_id: int, *, read_by: str | None, tenant_id: str) -> NotificationRow:
-    if not cursors.is_id(notification_id):
+    if not is_id(notification_id):
         raise UnknownNotification(notification_id)
     with store.transaction() as tx:
         row = tx.mark_notification(notification_id, tenant_id=tenant_id, read_by=read_by)

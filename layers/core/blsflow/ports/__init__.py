@@ -44,6 +44,14 @@ from blsflow.ports.people import (
     StoredRequest,
     TrialTick,
 )
+from blsflow.ports.policies import (
+    CandidateCoverage,
+    FreezeRow,
+    MachineReports,
+    PolicyVersion,
+    PolicyView,
+    UnknownReferences,
+)
 from blsflow.ports.rows import (
     AttemptStanding,
     BegunTick,
@@ -77,13 +85,17 @@ from blsflow.ports.store import (
     Store,
     Transaction,
 )
+from blsflow.ports.ticks import DecisionFilter, DecisionRow, StoredTick, TickRow
 
 __all__ = [
     "AttemptEnd",
     "AttemptStanding",
     "BegunTick",
     "Cancelled",
+    "CandidateCoverage",
     "ClosedAttempt",
+    "DecisionFilter",
+    "DecisionRow",
     "DecisionSink",
     "DeviceControl",
     "Dispatch",
@@ -91,10 +103,12 @@ __all__ = [
     "EnqueueFailed",
     "ExecutionService",
     "FailedShare",
+    "FreezeRow",
     "InvariantBroken",
     "Lease",
     "LeaseChange",
     "LostRaces",
+    "MachineReports",
     "ManualFreeze",
     "ModeChange",
     "NewAttempt",
@@ -106,6 +120,8 @@ __all__ = [
     "OpenCancel",
     "OpenRun",
     "PendingNotification",
+    "PolicyVersion",
+    "PolicyView",
     "PreparedAttempts",
     "ProfitFeed",
     "PublishFailed",
@@ -122,9 +138,12 @@ __all__ = [
     "StoreError",
     "StoreUnavailable",
     "StoredRequest",
+    "StoredTick",
     "TickResult",
+    "TickRow",
     "Transaction",
     "TrialTick",
+    "UnknownReferences",
     "WaitingOccurrence",
     "WorkflowUnavailable",
 ]

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Protocol
 
+from blsflow.ports.policies import PolicyTransaction
 from blsflow.ports.sampling import SamplingTransaction
+from blsflow.ports.ticks import TickTransaction
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -79,7 +81,7 @@ class DecisionSink(Protocol):
         """Store all that was added."""
 
 
-class Transaction(SamplingTransaction, Protocol):
+class Transaction(SamplingTransaction, PolicyTransaction, TickTransaction, Protocol):
     """One database transaction; ``now`` is its clock."""
 
     now: datetime

@@ -179,15 +179,6 @@ class ControlQueries:
         """Return the attempts under way, oldest first."""
         return self._session.query("open_work", tenant_id=tenant_id, page_size=limit)
 
-    def stored_decision(
-        self, tick_id: int, machine_id: int, *, tenant_id: str | None
-    ) -> Mapping[str, Any] | None:
-        """Return a decision with the inputs that it came from; None if the tick had none for the machine."""
-        rows = self._session.query(
-            "stored_decision", tick_id=tick_id, machine_id=machine_id, tenant_id=tenant_id
-        )
-        return rows[0] if rows else None
-
     def log_tail(
         self, *, policy_id: int | None, tenant_id: str | None, limit: int, before_xid: str | None = None
     ) -> Sequence[Mapping[str, Any]]:

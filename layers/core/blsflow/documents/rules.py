@@ -1,24 +1,13 @@
-"""The shapes of documents that people write, wherever they hand them in: a file, or a request to the API."""
+"""Rules of schedules, and what a scheduled conversation says, as documents (R8.1, R8.2)."""
 
 from __future__ import annotations
 
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
-from blsflow.domain.errors import InvalidDocument
+from blsflow.documents import Strict
 from blsflow.domain.recurrence_rules import LONGEST_INTERVAL_SEC
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-
-class Strict(BaseModel):
-    """A part of a document: nothing unknown in it, no type guessed."""
-
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
-
 
 # What the domain refuses is published here, and not checked twice: one place says what is wrong, in its own words.
 _CLOCK = {"pattern": r"^([01][0-9]|2[0-3]):[0-5][0-9](:[0-5][0-9])?$"}
@@ -96,12 +85,3 @@ class WorkDocument(Strict):
     )
     conversation_id: Annotated[str, Field(json_schema_extra={"minLength": 1, "maxLength": 200})]
     prompt: Annotated[str, Field(json_schema_extra={"minLength": 1, "maxLength": 100_000})]
-
-
-@contextmanager
-def located(path: str) -> Iterator[None]:
-    """Put a path in front of the field that a refusal inside names."""
-    try:
-        yield
-    except InvalidDocument as error:
-        raise type(error)(field=f"{path}.{error.field}", value=error.value, cause=error.cause) from error
