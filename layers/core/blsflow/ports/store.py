@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Protocol
 
+from blsflow.ports.commands import CommandTransaction
 from blsflow.ports.sampling import SamplingTransaction
 
 if TYPE_CHECKING:
@@ -73,7 +74,7 @@ class DecisionSink(Protocol):
         """Store all that was added."""
 
 
-class Transaction(SamplingTransaction, Protocol):
+class Transaction(SamplingTransaction, CommandTransaction, Protocol):
     """One database transaction; ``now`` is its clock."""
 
     now: datetime
