@@ -276,7 +276,7 @@ def test_the_same_request_is_the_same_command(scene: CommandScene) -> None:
 
 
 def test_a_tenants_store_commands_its_own_machines_only(scene: CommandScene) -> None:
-    """R5.8, R9.2: under row-level security a command does all that it does, and reaches no machine of others."""
+    """R5.8: under row-level security a command does all that it does, and reaches no machine of others."""
     app = scene.process()
     app.__dict__["store"] = app.store.of_tenant("acme")
     app.own_execute_queue = scene.app.execute_queue
@@ -294,7 +294,7 @@ def test_a_tenants_store_commands_its_own_machines_only(scene: CommandScene) -> 
 
 
 def test_a_machine_that_changed_hands_is_its_new_owners_to_command(scene: CommandScene) -> None:
-    """R5.8, R9.2: the freed lock and the state that its old owner left behind are in nobody's way."""
+    """R5.8: the freed lock and the state that its old owner left behind are in nobody's way."""
     scene.command("switch", [1, 2])
     scene.carry_out()
     scene.command("stop", [2])

@@ -72,7 +72,7 @@ def test_jobs_of_policies_and_commands_are_read_newest_first(scene: CommandScene
 
 
 def test_one_job_shows_its_machines_and_nothing_of_others(scene: CommandScene) -> None:
-    """R9.2: a job with a page of its machines; another tenant's is as unknown as none."""
+    """R9.1: a job with a page of its machines; another tenant's is as unknown as none."""
     store = scene.app.store
     scene.command("switch", [1, 2, 3])
     scene.carry_out()
@@ -114,7 +114,12 @@ def test_live_locks_say_whose_they_are_and_since_when(scene: CommandScene) -> No
     assert [row["policy_id"] for row in found] == [None, None, 1, 1, 1, 1]
     assert [row["owner_does"] for row in found] == ["stop", "stop", *["switch"] * 4]
     assert all(30 <= row["age_sec"] < 60 for row in found)
-    assert [row["machine_id"] for row in jobs.locks(store, tenant_id="acme", policy_id=1).rows] == [3, 4, 5, 6]
+    assert [row["machine_id"] for row in jobs.locks(store, tenant_id="acme", policy_id=1).rows] == [
+        3,
+        4,
+        5,
+        6,
+    ]
     assert [row["machine_id"] for row in jobs.locks(store, tenant_id="acme", machine_id=2).rows] == [2]
     assert jobs.locks(store, tenant_id="other").rows == []
     assert jobs.locks(store.of_tenant("other"), tenant_id=None).rows == []
@@ -142,7 +147,10 @@ def test_one_machine_is_freed_by_an_operators_word(scene: CommandScene) -> None:
         [1, "failed", "closed_by_operator"],
         [2, "pending", None],
     ]
-    assert scene.value("select freed_by from smart_schedule_machine_locks where machine_id = 1") == "operator:kim"
+    assert (
+        scene.value("select freed_by from smart_schedule_machine_locks where machine_id = 1")
+        == "operator:kim"
+    )
     said = scene.value(
         "select params from smart_schedule_log_events where code = 'machine_closed_by_operator'"
     )
@@ -216,7 +224,7 @@ def test_a_benchmarks_lock_is_its_runs_to_free(scene: CommandScene) -> None:
 
 
 def test_nobody_frees_what_is_not_theirs(scene: CommandScene) -> None:
-    """R9.2: another tenant's lock is as unknown as none, by either wall."""
+    """R9.1: another tenant's lock is as unknown as none, by either wall."""
     _stuck(scene)
     store = scene.app.store
     with pytest.raises(NotLocked):
@@ -256,7 +264,7 @@ def test_a_benchmark_is_asked_for_once_per_request(scene: CommandScene) -> None:
 
 
 def test_a_benchmark_of_what_is_someone_elses_cannot_be_asked_for(scene: CommandScene) -> None:
-    """R9.2: policy, machine and project must all be the tenant's; nothing is kept, and the request id is free again."""
+    """R9.1: policy, machine and project must all be the tenant's; nothing is kept, and the request id is free again."""
     with pytest.raises(NotOfOneTenant):
         _ask(scene, machine_id=FOREIGN)
     with pytest.raises(NotOfOneTenant):
@@ -265,7 +273,7 @@ def test_a_benchmark_of_what_is_someone_elses_cannot_be_asked_for(scene: Command
 
 
 def test_benchmark_runs_and_results_are_read_in_pages(scene: CommandScene) -> None:
-    """R9.1, R9.2: runs newest first, results by machine and project, each once, and none of another tenant's."""
+    """R9.1: runs newest first, results by machine and project, each once, and none of another tenant's."""
     store = scene.app.store
     ids = [_ask(scene, machine_id, f"r{machine_id}").run_id for machine_id in (1, 2, 3)]
     scene.rows(

@@ -1,4 +1,4 @@
-"""Pages of rows in an order that does not change: opaque cursors, which neither repeat nor lose a row (R8.12, R9.1)."""
+"""Pages of rows in an order that does not change: opaque cursors, which neither repeat nor lose a row (R8.12)."""
 
 from __future__ import annotations
 
