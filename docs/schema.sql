@@ -215,7 +215,7 @@ CREATE TABLE public.smart_schedule_attempts (
     CONSTRAINT smart_schedule_attempts_benchmark_step_check CHECK ((benchmark_step = ANY (ARRAY['switch'::text, 'restore'::text]))),
     CONSTRAINT smart_schedule_attempts_ended CHECK (((state = ANY (ARRAY['succeeded'::text, 'failed'::text, 'cancelled'::text, 'interrupted'::text, 'skipped'::text])) = (ended_at IS NOT NULL))),
     CONSTRAINT smart_schedule_attempts_kind_check CHECK ((kind = ANY (ARRAY['device_batch'::text, 'conversation'::text]))),
-    CONSTRAINT smart_schedule_attempts_of_command CHECK (((command_id IS NULL) OR ((kind = 'device_batch'::text) AND (policy_id IS NULL) AND (occurrence_id IS NULL) AND (benchmark_run_id IS NULL)))),
+    CONSTRAINT smart_schedule_attempts_of_one CHECK (((command_id IS NULL) OR ((kind = 'device_batch'::text) AND (policy_id IS NULL) AND (occurrence_id IS NULL) AND (benchmark_run_id IS NULL)))),
     CONSTRAINT smart_schedule_attempts_reference_of_dispatched CHECK (((dispatched_at IS NOT NULL) OR (reference IS NULL))),
     CONSTRAINT smart_schedule_attempts_running_has_reference CHECK (((state <> 'running'::text) OR (reference IS NOT NULL))),
     CONSTRAINT smart_schedule_attempts_state_check CHECK ((state = ANY (ARRAY['prepared'::text, 'dispatching'::text, 'running'::text, 'reconciling'::text, 'cancelling'::text, 'succeeded'::text, 'failed'::text, 'cancelled'::text, 'interrupted'::text, 'skipped'::text])))

@@ -29,7 +29,7 @@ create table smart_schedule_command_machines (
 alter table smart_schedule_attempts
     add column command_id uuid references smart_schedule_commands (id),
     -- an attempt is automation's, a benchmark run's or an operator's
-    add constraint smart_schedule_attempts_of_command
+    add constraint smart_schedule_attempts_of_one
         check (command_id is null
                or (kind = 'device_batch' and policy_id is null and occurrence_id is null and benchmark_run_id is null));
 create index smart_schedule_attempts_of_command on smart_schedule_attempts (command_id) where command_id is not null;
