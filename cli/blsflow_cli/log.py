@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
+from blsflow.domain.log import MOST_ROWS, LogPlace
 from blsflow.ports import StoreUnavailable
 from blsflow_cli.deployment import deployment
 from blsflow_cli.offline import JsonOption  # noqa: TC001 - typer reads the annotations
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
 
     from blsflow.bootstrap import Application
 
-_PAGE: Final = 500
 _POLL_SEC: Final = 1.0
 _LONGEST_WAIT_SEC: Final = 30.0
 
@@ -50,18 +50,18 @@ def logs(
         _print(rows, as_json=as_json)
         if position is not None:
             try:
-                _follow(application, policy, (position, 0), as_json=as_json)
+                _follow(application, policy, LogPlace(xid=int(position), event_id=0), as_json=as_json)
             except KeyboardInterrupt:
                 return
 
 
-def _follow(application: Application, policy: int | None, after: tuple[str, int], *, as_json: bool) -> None:
+def _follow(application: Application, policy: int | None, after: LogPlace, *, as_json: bool) -> None:
     """Print what comes, until interrupted; a database that is gone is waited for, with the place kept."""
     wait = _POLL_SEC
     while True:
         try:
             with application.store.transaction() as tx:
-                rows = tx.follow_log(after=after, policy_id=policy, tenant_id=None, limit=_PAGE)
+                rows = tx.follow_log(after=after, policy_id=policy, tenant_id=None, limit=MOST_ROWS)
         except StoreUnavailable as error:
             typer.echo(f"the database does not answer ({error}); trying again in {wait:.0f} s", err=True)
             time.sleep(wait)
@@ -70,8 +70,8 @@ def _follow(application: Application, policy: int | None, after: tuple[str, int]
         wait = _POLL_SEC
         _print(rows, as_json=as_json)
         if rows:
-            after = rows[-1]["xid"], rows[-1]["id"]
-        if len(rows) < _PAGE:
+            after = LogPlace(xid=int(rows[-1]["xid"]), event_id=rows[-1]["id"])
+        if len(rows) < MOST_ROWS:
             time.sleep(_POLL_SEC)
 
 

@@ -28,6 +28,12 @@ from blsflow.ports.errors import (
     StoreUnavailable,
     WorkflowUnavailable,
 )
+from blsflow.ports.logs import (
+    Frames,
+    LogPage,
+    LogRow,
+    LogTransaction,
+)
 from blsflow.ports.people import (
     AttemptEnd,
     Cancelled,
@@ -87,8 +93,12 @@ __all__ = [
     "EnqueueFailed",
     "ExecutionService",
     "FailedShare",
+    "Frames",
     "InvariantBroken",
     "LeaseChange",
+    "LogPage",
+    "LogRow",
+    "LogTransaction",
     "LostRaces",
     "ManualFreeze",
     "ModeChange",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Protocol
 
+from blsflow.ports.logs import LogTransaction
 from blsflow.ports.sampling import SamplingTransaction
 
 if TYPE_CHECKING:
@@ -72,7 +73,7 @@ class DecisionSink(Protocol):
         """Store all that was added."""
 
 
-class Transaction(SamplingTransaction, Protocol):
+class Transaction(SamplingTransaction, LogTransaction, Protocol):
     """One database transaction; ``now`` is its clock."""
 
     now: datetime

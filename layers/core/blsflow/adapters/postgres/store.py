@@ -11,6 +11,7 @@ from blsflow.adapters.postgres.control import ControlQueries
 from blsflow.adapters.postgres.converse import ConverseQueries
 from blsflow.adapters.postgres.decide import DecideQueries
 from blsflow.adapters.postgres.execute import ExecuteQueries
+from blsflow.adapters.postgres.logs import LogQueries
 from blsflow.adapters.postgres.notify import NotifyQueries
 from blsflow.adapters.postgres.reconcile import ReconcileQueries
 from blsflow.adapters.postgres.sampling import SamplingQueries
@@ -43,6 +44,7 @@ class PostgresTransaction(
     SamplingQueries,
     ScheduleQueries,
     NotifyQueries,
+    LogQueries,
     ControlQueries,
 ):
     """One open transaction; ``now`` is the time at which it began, by the database's clock."""
