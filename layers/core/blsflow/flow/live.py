@@ -110,7 +110,7 @@ def _held(
         while not found.events and hold.is_left():
             pause(min(_LOOK_SEC, hold.left_sec()))
             found = look(place)
-        if found.events:
+        if found.events and not found.is_full:
             pause(min(_GATHER_SEC, hold.left_sec()))
             found = _joined(found, look(found.place))
     return LiveAnswer(

@@ -46,11 +46,15 @@ class LogPage:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Frames:
-    """So many server-sent events as one text, and the place of the last; without any, `START`."""
+    """So many server-sent events as one text, and the place of the last; without any, `START`.
+
+    ``is_full`` when a bound may have left out others.
+    """
 
     text: str = ""
     events: int = 0
     place: LogPlace = START
+    is_full: bool = False
 
 
 class LogTransaction(Protocol):

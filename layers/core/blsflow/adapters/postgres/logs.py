@@ -31,6 +31,7 @@ MOST_SCANNED: Final = 20_000
 """Events that one page with a filter by level, code or kind looks at."""
 
 _COLUMNS: Final = "xid::text as xid, id, at, tenant_id, policy_id, kind, level, code, params, tick_id, attempt_id, machine_id"
+_KEYS: Final = "xid::text as xid, id"
 _SETTLED: Final = "xid < pg_snapshot_xmin(pg_current_snapshot())"
 _AFTER: Final = "(xid, id) > (:after_xid::text::xid8, :after_id::bigint)"
 
@@ -58,8 +59,7 @@ class LogQueries:
 
     def newest_place(self, *, policy_id: int | None, tenant_id: str) -> LogPlace:
         """Return the place of the newest settled event."""
-        whose, params = _whose(policy_id, tenant_id)
-        rows = self._read(_newest("xid::text as xid, id", [*whose, _SETTLED], 1), params)
+        rows = self._read(*newest(policy_id=policy_id, tenant_id=tenant_id, limit=1, columns=_KEYS))
         return _place(rows[0]) if rows else START
 
     def has_place(self, place: LogPlace, *, tenant_id: str) -> bool:
@@ -80,8 +80,8 @@ class LogQueries:
 
     def newest_frames(self, *, policy_id: int | None, tenant_id: str, limit: int) -> Frames:
         """Return the newest events, oldest first, as frames; fewer of them if they are large."""
-        whose, params = _whose(policy_id, tenant_id)
-        return self._frames(_newest("*", [*whose, _SETTLED], limit), params, newest_first=True)
+        sql, params = newest(policy_id=policy_id, tenant_id=tenant_id, limit=limit)
+        return self._frames(sql, params, newest_first=True)
 
     def next_frames(self, after: LogPlace, *, policy_id: int | None, tenant_id: str) -> Frames:
         """Return the next events after a place as frames, as many as one answer takes."""
@@ -96,7 +96,7 @@ class LogQueries:
         ]
         floor = None
         if wanted:
-            stretch = f"{_newest('xid::text as xid, id', window, 1)} offset {MOST_SCANNED - 1}"
+            stretch = f"{_newest(_KEYS, window, 1)} offset {MOST_SCANNED - 1}"
             floor = next(map(_place, self._read(stretch, params)), None)
             params |= {
                 name: getattr(query, name)
@@ -160,7 +160,16 @@ class LogQueries:
             return Frames()
         xid, event_id = row["place"].split("-")
         place = LogPlace(xid=int(xid), event_id=int(event_id))
-        return Frames(text=row["frames"], events=row["events"], place=place)
+        is_full = row["events"] == MOST_FRAMES or row["bytes"] >= MOST_BYTES
+        return Frames(text=row["frames"], events=row["events"], place=place, is_full=is_full)
+
+
+def newest(
+    *, policy_id: int | None, tenant_id: str | None, limit: int, columns: str = "*"
+) -> tuple[str, dict[str, object]]:
+    """Return the statement of the newest settled events, newest first."""
+    whose, params = _whose(policy_id, tenant_id)
+    return _newest(columns, [*whose, _SETTLED], limit), params
 
 
 def following(
@@ -186,7 +195,7 @@ def framed(events: str, *, newest_first: bool) -> str:
     """
     direction = "desc" if newest_first else "asc"
     return f"""
-        select coalesce(string_agg(frame, '' order by xid, id), '') as frames, count(*) as events,
+        select coalesce(string_agg(frame, '' order by xid, id), '') as frames, count(*) as events, max(bytes) as bytes,
                (array_agg({_PLACE} order by xid, id))[count(*)] as place
         from (select xid, id, frame, sum(octet_length(frame)) over (order by xid {direction}, id {direction}) as bytes
               from (select xid, id, {_FRAME} as frame from ({events}) e) f) g
