@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import AwareDatetime, Field, FiniteFloat
 
+from blsflow.documents import Strict, located
 from blsflow.domain.policy import ExecutionMode, Mode, NegativeProfitAction, Policy, Window, WindowAction
 from blsflow.domain.prices import RawPrice
 from blsflow.domain.units import family_of
-from blsflow_cli.documents import Strict, located
 from blsflow_cli.tariff_document import Clock, TariffDocument
 
 if TYPE_CHECKING:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Any, Final
 
+from blsflow.documents import RuleDocument
 from blsflow_cli.benchmark_judge import BenchmarkDocument
 from blsflow_cli.decide_document import DecideDocument
 from blsflow_cli.schedule_document import ScheduleDocument
-from blsflow_cli.schedule_preview import RuleDocument
 from blsflow_cli.tariff_document import TariffsDocument
 
 

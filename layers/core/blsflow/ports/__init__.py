@@ -38,6 +38,7 @@ from blsflow.ports.people import (
     AttemptEnd,
     Cancelled,
     ClosedAttempt,
+    Lease,
     LeaseChange,
     ManualFreeze,
     ModeChange,
@@ -45,6 +46,7 @@ from blsflow.ports.people import (
     RequestedRun,
     ScheduleVersion,
     SetEnabled,
+    StoredRequest,
     TrialTick,
 )
 from blsflow.ports.rows import (
@@ -95,6 +97,7 @@ __all__ = [
     "FailedShare",
     "Frames",
     "InvariantBroken",
+    "Lease",
     "LeaseChange",
     "LogPage",
     "LogRow",
@@ -124,6 +127,7 @@ __all__ = [
     "StoreConflict",
     "StoreError",
     "StoreUnavailable",
+    "StoredRequest",
     "TickResult",
     "Transaction",
     "TrialTick",

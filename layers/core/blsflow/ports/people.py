@@ -6,7 +6,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from datetime import datetime
+    from typing import Any
 
     from blsflow.ports.rows import BegunTick
 
@@ -89,6 +91,14 @@ class TrialTick:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class StoredRequest:
+    """What a key stands for already: the fingerprint of what was asked under it, and what that came to."""
+
+    fingerprint: str
+    answer: Mapping[str, Any]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class RequestedRun:
     """The occurrence of a manual run; ``fingerprint`` is that of the body with which it was first asked for."""
 
@@ -122,3 +132,13 @@ class LeaseChange:
 
     was: str | None
     open_attempts: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Lease:
+    """Which system may act for a tenant; ``holder`` is None if none may, ``expires_at`` None if it never ends."""
+
+    holder: str | None
+    expires_at: datetime | None
+    changed_by: str | None
+    changed_at: datetime | None

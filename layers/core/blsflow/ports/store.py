@@ -32,6 +32,7 @@ if TYPE_CHECKING:
         AttemptEnd,
         Cancelled,
         ClosedAttempt,
+        Lease,
         LeaseChange,
         ManualFreeze,
         ModeChange,
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
         RequestedRun,
         ScheduleVersion,
         SetEnabled,
+        StoredRequest,
         TrialTick,
     )
     from blsflow.ports.rows import (
@@ -197,8 +199,10 @@ class Transaction(SamplingTransaction, LogTransaction, Protocol):
     def archive_schedule(self, schedule_id: int) -> None:
         """Take a schedule out of use; its history stays."""
 
-    def list_schedules(self, *, tenant_id: str | None) -> Sequence[Mapping[str, Any]]:
-        """Return the schedules in use."""
+    def list_schedules(
+        self, *, tenant_id: str | None, schedule_id: int | None, after_id: int, limit: int | None
+    ) -> Sequence[Mapping[str, Any]]:
+        """Return the schedules in use after an id, or one whether or not it is in use."""
 
     def request_schedule_run(
         self, schedule_id: int, *, request_id: str, fingerprint: str, by: str
@@ -219,6 +223,11 @@ class Transaction(SamplingTransaction, LogTransaction, Protocol):
 
     def history(self, query: HistoryQuery) -> Sequence[OccurrenceRow]:
         """Return a page of occurrences, newest planned time first."""
+
+    def occurrence_row(
+        self, schedule_id: int, occurrence_id: int, *, tenant_id: str | None
+    ) -> OccurrenceRow | None:
+        """Return one occurrence if it belongs to that schedule."""
 
     # reconcile
     def expire_prepared(self, limit: int) -> int:
@@ -283,6 +292,16 @@ class Transaction(SamplingTransaction, LogTransaction, Protocol):
 
     def change_lease(self, tenant_id: str, *, holder: str, by: str, why: str) -> LeaseChange | None:
         """Say which system may act for a tenant; None if nothing is known of the tenant."""
+
+    def lease_of(self, tenant_id: str) -> Lease:
+        """Return which system may act for a tenant."""
+
+    # requests that create
+    def claim_request(self, tenant_id: str, key: str, *, fingerprint: str, by: str) -> StoredRequest | None:
+        """Take a key for a request, or return the one that has it; one that is being carried out is waited for."""
+
+    def answer_request(self, tenant_id: str, key: str, answer: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Keep what a request that was taken came to; return it as it was stored."""
 
     def write_events(self, events: Sequence[LogEvent], notifications: Sequence[Notification] = ()) -> None:
         """Write log events and notifications."""

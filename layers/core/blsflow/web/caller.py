@@ -39,7 +39,9 @@ class Caller:
     def require(self, scope: Scope) -> None:
         """Raise the `Problem` ``insufficient_scope`` unless the token has the scope."""
         if scope not in self.scopes:
-            raise Problem("insufficient_scope", f"this needs a token with the scope {scope}", scope=str(scope))
+            raise Problem(
+                "insufficient_scope", f"this needs a token with the scope {scope}", scope=str(scope)
+            )
 
 
 def caller_of(event: Mapping[str, Any], *, tenant_claim: str) -> Caller:

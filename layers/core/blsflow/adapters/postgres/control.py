@@ -14,6 +14,7 @@ from blsflow.ports import (
     AttemptEnd,
     BegunTick,
     ClosedAttempt,
+    Lease,
     LeaseChange,
     ManualFreeze,
     ModeChange,
@@ -159,6 +160,15 @@ class ControlQueries:
             return None
         return LeaseChange(was=rows[0]["was"], open_attempts=rows[0]["open_attempts"])
 
+    def lease_of(self, tenant_id: str) -> Lease:
+        """Return which system may act for a tenant."""
+        rows = self._session.query("read_lease", tenant_id=tenant_id)
+        return (
+            Lease(**rows[0])
+            if rows
+            else Lease(holder=None, expires_at=None, changed_by=None, changed_at=None)
+        )
+
     def policy_status(
         self, *, policy_id: int | None = None, tenant_id: str | None = None
     ) -> Sequence[Mapping[str, Any]]:
@@ -177,6 +187,11 @@ class ControlQueries:
             "stored_decision", tick_id=tick_id, machine_id=machine_id, tenant_id=tenant_id
         )
         return rows[0] if rows else None
+
+    def schema_version(self) -> str:
+        """Return the newest migration that was applied."""
+        version: str = self._session.query("schema_version")[0]["version"]
+        return version
 
     def _cursor(self, schedule: Mapping[str, Any]) -> datetime | None:
         """Return a schedule's next run from now; now if its rule cannot be read, so that the next scan says why."""

@@ -14,6 +14,7 @@ from blsflow.adapters.postgres.execute import ExecuteQueries
 from blsflow.adapters.postgres.logs import LogQueries
 from blsflow.adapters.postgres.notify import NotifyQueries
 from blsflow.adapters.postgres.reconcile import ReconcileQueries
+from blsflow.adapters.postgres.requests import RequestQueries
 from blsflow.adapters.postgres.sampling import SamplingQueries
 from blsflow.adapters.postgres.schedules import ScheduleQueries
 from blsflow.adapters.postgres.tick import TickQueries
@@ -46,6 +47,7 @@ class PostgresTransaction(
     NotifyQueries,
     LogQueries,
     ControlQueries,
+    RequestQueries,
 ):
     """One open transaction; ``now`` is the time at which it began, by the database's clock."""
 

@@ -102,6 +102,10 @@ from smart_schedule_policy_groups p
 where p.id = :policy_id::bigint and p.archived_at is null and (:tenant_id::text is null or p.tenant_id = :tenant_id)
 for update of p
 
+-- name: schema_version
+-- How far the database has been migrated.
+select max(version) as version from smart_schedule_migrations
+
 -- name: request_run
 -- A manual run: the same request id gives the same occurrence, whatever happened since.
 with asked as (
@@ -189,6 +193,12 @@ select tenant_id, (select holder from before) as was,
        (select count(*) from smart_schedule_attempts a where a.tenant_id = changed.tenant_id and a.ended_at is null)
            as open_attempts
 from changed
+
+-- name: read_lease
+-- Which system may act for a tenant now; one that has expired is held by nobody.
+select case when expires_at > now() then holder end as holder, nullif(expires_at, 'infinity') as expires_at, changed_by,
+       changed_at
+from smart_schedule_executor_leases where tenant_id = :tenant_id
 
 -- name: stored_decision
 -- One decision with all that it came from: the tick's shared inputs and the machine's own record.
