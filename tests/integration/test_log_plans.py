@@ -16,7 +16,7 @@ import pytest
 from pg8000.native import to_statement
 
 from blsflow.adapters.postgres.connection import Session, literal
-from blsflow.adapters.postgres.logs import READING, following, framed, newest
+from blsflow.adapters.postgres.logs import KEY_COLUMNS, READING, ROW_COLUMNS, following, framed, newest
 from blsflow.domain.log import LogPlace
 
 if TYPE_CHECKING:
@@ -111,6 +111,16 @@ def test_frames_of_one_reader_are_read_from_its_index(
     assert _read(plan) <= PAGE + len(scans)
     # a row each from a block of its own, and the levels of each partition's index
     assert plan["Shared Hit Blocks"] + plan["Shared Read Blocks"] <= PAGE + 6 * len(scans)
+
+
+@pytest.mark.parametrize("columns", [ROW_COLUMNS, KEY_COLUMNS], ids=["rows", "places"])
+@pytest.mark.parametrize("whose", WHOSE, ids=["policy", "tenant", "operator"])
+def test_a_page_is_read_from_its_readers_index(session: Session, whose: dict[str, Any], columns: str) -> None:
+    """R9.1: the newest rows, and the newest place, come from an index in their order, without a sort."""
+    plan = _explained(session, *newest(**whose, limit=PAGE, columns=columns))
+    scans = list(_scans(plan))
+    assert {node["Node Type"] for node in scans} <= {"Index Scan", "Index Only Scan"}
+    assert _read(plan) <= PAGE + len(scans)
 
 
 @pytest.mark.parametrize("whose", WHOSE, ids=["policy", "tenant", "operator"])

@@ -203,3 +203,28 @@ def test_a_query_that_cannot_be_meant_names_its_field(query: dict[str, Any]) -> 
     with pytest.raises(InvalidDocument) as refusal:
         LogQuery(**query)
     assert refusal.value.field in query
+
+
+def test_transactions_are_in_the_order_of_their_numbers(
+    store: Store, writer: pg8000.native.Connection, database: DatabaseAddress
+) -> None:
+    """R9.3: the hundredth transaction comes after the ninth, in pages, in the tail and in what follows a place."""
+    for xid in (100, 9, 10):
+        event_id = write(writer, f"in {xid}")
+        writer.run(f"update smart_schedule_log_events set xid = '{xid}' where id = {event_id}")
+    expected = ["in 9", "in 10", "in 100"]
+    shown = page(store)
+    assert codes(shown) == expected[::-1]
+    assert shown.stream_after == shown.rows[0].place
+    assert all_pages(store, limit=1) == expected[::-1]
+    whole = PostgresStore(lambda: Session(database))
+    with store.transaction() as tx:
+        framed = tx.newest_frames(policy_id=None, tenant_id=NORTH, limit=2)
+    assert [frame.data["code"] for frame in frames_of(framed.text)] == expected[1:]
+    assert framed.place == shown.stream_after
+    with whole.transaction() as tx:
+        tail = tx.log_tail(policy_id=None, tenant_id=NORTH, limit=2)
+        followed = tx.follow_log(after=START, policy_id=None, tenant_id=NORTH, limit=2)
+    whole.close()
+    assert [row["code"] for row in tail] == expected[1:]
+    assert [row["code"] for row in followed] == expected[:2]

@@ -30,8 +30,11 @@ MOST_BYTES: Final = 1_000_000
 MOST_SCANNED: Final = 20_000
 """Events that one page with a filter by level, code or kind looks at."""
 
-_COLUMNS: Final = "xid::text as xid, id, at, tenant_id, policy_id, kind, level, code, params, tick_id, attempt_id, machine_id"
-_KEYS: Final = "xid::text as xid, id"
+# Columns are ordered by as e.xid: a bare xid would be that of the output, which is a text.
+KEY_COLUMNS: Final = "xid::text as xid, id"
+ROW_COLUMNS: Final = (
+    f"{KEY_COLUMNS}, at, tenant_id, policy_id, kind, level, code, params, tick_id, attempt_id, machine_id"
+)
 _SETTLED: Final = "xid < pg_snapshot_xmin(pg_current_snapshot())"
 _AFTER: Final = "(xid, id) > (:after_xid::text::xid8, :after_id::bigint)"
 
@@ -59,7 +62,7 @@ class LogQueries:
 
     def newest_place(self, *, policy_id: int | None, tenant_id: str) -> LogPlace:
         """Return the place of the newest settled event."""
-        rows = self._read(*newest(policy_id=policy_id, tenant_id=tenant_id, limit=1, columns=_KEYS))
+        rows = self._read(*newest(policy_id=policy_id, tenant_id=tenant_id, limit=1, columns=KEY_COLUMNS))
         return _place(rows[0]) if rows else START
 
     def has_place(self, place: LogPlace, *, tenant_id: str) -> bool:
@@ -96,7 +99,7 @@ class LogQueries:
         ]
         floor = None
         if wanted:
-            stretch = f"{_newest(_KEYS, window, 1)} offset {MOST_SCANNED - 1}"
+            stretch = f"{_newest(KEY_COLUMNS, window, 1)} offset {MOST_SCANNED - 1}"
             floor = next(map(_place, self._read(stretch, params)), None)
             params |= {
                 name: getattr(query, name)
@@ -106,7 +109,9 @@ class LogQueries:
         if floor is not None:
             wanted.append("(xid, id) >= (:floor_xid::text::xid8, :floor_id::bigint)")
             params |= {"floor_xid": str(floor.xid), "floor_id": floor.event_id}
-        rows = [_row(row) for row in self._read(_newest(_COLUMNS, [*window, *wanted], query.limit), params)]
+        rows = [
+            _row(row) for row in self._read(_newest(ROW_COLUMNS, [*window, *wanted], query.limit), params)
+        ]
         return LogPage(
             rows=tuple(rows), next=rows[-1].place if len(rows) == query.limit else floor, stream_after=None
         )
@@ -119,7 +124,7 @@ class LogQueries:
         if before_xid is not None:
             conditions = [*conditions, "xid < :before_xid::text::xid8"]
             params["before_xid"] = before_xid
-        return self._read(_newest(_COLUMNS, conditions, limit), params)[::-1]
+        return self._read(_newest(ROW_COLUMNS, conditions, limit), params)[::-1]
 
     def log_position(self) -> str:
         """Return the transaction from which following begins: older ones have all ended."""
@@ -135,7 +140,7 @@ class LogQueries:
         than its own has ended.
         """
         sql, params = following(
-            after, policy_id=policy_id, tenant_id=tenant_id, limit=limit, columns=_COLUMNS
+            after, policy_id=policy_id, tenant_id=tenant_id, limit=limit, columns=ROW_COLUMNS
         )
         return self._read(sql, params)
 
@@ -183,7 +188,7 @@ def following(
     params |= {"after_xid": str(after.xid), "after_id": after.event_id}
     conditions = " and ".join([*whose, _AFTER, _SETTLED])
     return (
-        f"select {columns} from smart_schedule_log_events where {conditions} order by xid, id limit {limit:d}",  # noqa: S608 - fragments of ours
+        f"select {columns} from smart_schedule_log_events e where {conditions} order by e.xid, e.id limit {limit:d}",  # noqa: S608 - fragments of ours
         params,
     )
 
@@ -205,9 +210,7 @@ def framed(events: str, *, newest_first: bool) -> str:
 def _newest(columns: str, conditions: Sequence[str], limit: int) -> str:
     where = f"where {' and '.join(conditions)}" if conditions else ""
     # Written out: of a limit that it does not know, the server expects a tenth of all rows.
-    return (
-        f"select {columns} from smart_schedule_log_events {where} order by xid desc, id desc limit {limit:d}"  # noqa: S608 - likewise
-    )
+    return f"select {columns} from smart_schedule_log_events e {where} order by e.xid desc, e.id desc limit {limit:d}"  # noqa: S608 - likewise
 
 
 def _whose(policy_id: int | None, tenant_id: str | None) -> tuple[list[str], dict[str, object]]:
