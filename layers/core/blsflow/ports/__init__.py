@@ -28,6 +28,12 @@ from blsflow.ports.errors import (
     StoreUnavailable,
     WorkflowUnavailable,
 )
+from blsflow.ports.logs import (
+    Frames,
+    LogPage,
+    LogRow,
+    LogTransaction,
+)
 from blsflow.ports.people import (
     AttemptEnd,
     Cancelled,
@@ -103,10 +109,14 @@ __all__ = [
     "EnqueueFailed",
     "ExecutionService",
     "FailedShare",
+    "Frames",
     "FreezeRow",
     "InvariantBroken",
     "Lease",
     "LeaseChange",
+    "LogPage",
+    "LogRow",
+    "LogTransaction",
     "LostRaces",
     "MachineReports",
     "ManualFreeze",

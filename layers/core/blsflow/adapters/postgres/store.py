@@ -12,6 +12,7 @@ from blsflow.adapters.postgres.control import ControlQueries
 from blsflow.adapters.postgres.converse import ConverseQueries
 from blsflow.adapters.postgres.decide import DecideQueries
 from blsflow.adapters.postgres.execute import ExecuteQueries
+from blsflow.adapters.postgres.logs import LogQueries
 from blsflow.adapters.postgres.notify import NotifyQueries
 from blsflow.adapters.postgres.pages import PageQueries
 from blsflow.adapters.postgres.policies import PolicyQueries
@@ -48,6 +49,7 @@ class PostgresTransaction(
     SamplingQueries,
     ScheduleQueries,
     NotifyQueries,
+    LogQueries,
     ControlQueries,
     RequestQueries,
     PolicyQueries,
