@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from blsflow.domain.policy import Policy
     from blsflow.domain.price_level import PriceLevel
     from blsflow.domain.reading import Reading
+    from blsflow.domain.tariff import Tariff
 
 NO_RANK: Final = 2_147_483_647
 _DOLLARS: Final = frozenset({"USD", "USDT"})
@@ -47,13 +48,45 @@ class Valuation:
     worst_jump: float
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ProjectValues:
+    """The prices of a tick in CNY, with what `Valuation` says of levels, flags and jumps."""
+
+    projects: Mapping[int, ProjectMarket]
+    levels: Mapping[int, PriceLevel]
+    flagged: tuple[str, ...]
+    worst_jump: float
+
+
 def value_market(inputs: TickInputs, policy: Policy, *, now: datetime, rate: float | None) -> Valuation:
     """Judge every input of a policy at ``now``; ``rate`` is CNY per USDT, None if unknown."""
-    levels = dict(inputs.levels)
+    values = value_projects(inputs.projects, inputs.levels, policy, now=now, rate=rate)
+    horizon = timedelta(seconds=policy.holding_time_sec)
+    market = Market(
+        now=now,
+        projects=values.projects,
+        clusters={cluster.cluster_id: _priced(cluster, now, horizon, rate) for cluster in inputs.clusters},
+        classes=inputs.classes,
+    )
+    return Valuation(
+        market=market, levels=values.levels, flagged=values.flagged, worst_jump=values.worst_jump
+    )
+
+
+def value_projects(
+    inputs: Sequence[ProjectInput],
+    known_levels: Mapping[int, PriceLevel],
+    policy: Policy,
+    *,
+    now: datetime,
+    rate: float | None,
+) -> ProjectValues:
+    """Judge the prices alone; ``known_levels`` are those accepted so far."""
+    levels = dict(known_levels)
     projects: dict[int, ProjectMarket] = {}
     flagged: list[str] = []
     worst_jump = 1.0
-    for project in inputs.projects:
+    for project in inputs:
         reading = _judged(project, policy, now)
         if project.project_id in policy.candidates:
             if _is_flagged(project, reading, policy, now):
@@ -73,14 +106,7 @@ def value_market(inputs: TickInputs, policy: Policy, *, now: datetime, rate: flo
         projects[project.project_id] = ProjectMarket(
             project_id=project.project_id, name=project.name, revenue=to_cny(reading, rate)
         )
-    horizon = timedelta(seconds=policy.holding_time_sec)
-    market = Market(
-        now=now,
-        projects=projects,
-        clusters={cluster.cluster_id: _priced(cluster, now, horizon, rate) for cluster in inputs.clusters},
-        classes=inputs.classes,
-    )
-    return Valuation(market=market, levels=levels, flagged=tuple(flagged), worst_jump=worst_jump)
+    return ProjectValues(projects=projects, levels=levels, flagged=tuple(flagged), worst_jump=worst_jump)
 
 
 def overriding(
@@ -115,6 +141,11 @@ def overriding(
     return Overriding(of_classes=tuple(of_classes), of_machines=of_machines)
 
 
+def in_cny(tariffs: Sequence[Tariff], rate: float | None) -> list[Tariff]:
+    """Give tariffs in dollars the rate that revenue is turned into CNY by."""
+    return [replace(tariff, cny_rate=rate) if tariff.currency in _DOLLARS else tariff for tariff in tariffs]
+
+
 def _judged(project: ProjectInput, policy: Policy, now: datetime) -> Reading:
     return judge_price(
         project.raw,
@@ -138,7 +169,7 @@ def _priced(cluster: ClusterInput, now: datetime, horizon: timedelta, rate: floa
     if cluster.fault is not None:
         problem = TariffProblem(kind="tariff_gap", names=(cluster.fault,))
         return ClusterMarket(cluster_id=cluster.cluster_id, tariff=problem)
-    tariffs = [replace(t, cny_rate=rate) if t.currency in _DOLLARS else t for t in cluster.tariffs]
+    tariffs = in_cny(cluster.tariffs, rate)
     return ClusterMarket(
         cluster_id=cluster.cluster_id,
         tariff=price_in_force(tariffs, now),

@@ -41,6 +41,7 @@ from blsflow.ports.people import (
     SetEnabled,
     TrialTick,
 )
+from blsflow.ports.replay import ReplayTransaction, StoredTick
 from blsflow.ports.rows import (
     AttemptStanding,
     BegunTick,
@@ -105,6 +106,7 @@ __all__ = [
     "Publisher",
     "Queue",
     "Queues",
+    "ReplayTransaction",
     "RequestedRun",
     "ScheduleVersion",
     "SetEnabled",
@@ -114,6 +116,7 @@ __all__ = [
     "StoreConflict",
     "StoreError",
     "StoreUnavailable",
+    "StoredTick",
     "TickResult",
     "Transaction",
     "TrialTick",

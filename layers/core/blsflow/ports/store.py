@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Protocol
 
+from blsflow.ports.replay import ReplayTransaction
 from blsflow.ports.sampling import SamplingTransaction
 
 if TYPE_CHECKING:
@@ -72,7 +73,7 @@ class DecisionSink(Protocol):
         """Store all that was added."""
 
 
-class Transaction(SamplingTransaction, Protocol):
+class Transaction(SamplingTransaction, ReplayTransaction, Protocol):
     """One database transaction; ``now`` is its clock."""
 
     now: datetime
@@ -118,8 +119,8 @@ class Transaction(SamplingTransaction, Protocol):
     def begin_tick(self, occurrence_id: int, gates: Gates) -> BegunTick | NotBegun:
         """Begin a recorded tick, or say (and record) why not: compare-and-set under the policy's row lock."""
 
-    def tick_inputs(self, begun: BegunTick) -> TickInputs:
-        """Read what all machines of a tick share."""
+    def tick_inputs(self, begun: BegunTick, *, tariffs_from: datetime | None = None) -> TickInputs:
+        """Read what all machines of a tick share; tariffs that ended before ``tariffs_from`` (None: now) are left out."""
 
     def adopt_foreign_changes(self, policy: Policy, inputs: TickInputs) -> int:
         """Notice machines that do what nobody here asked for; count each once and take it as the new state."""

@@ -13,6 +13,7 @@ from blsflow.adapters.postgres.decide import DecideQueries
 from blsflow.adapters.postgres.execute import ExecuteQueries
 from blsflow.adapters.postgres.notify import NotifyQueries
 from blsflow.adapters.postgres.reconcile import ReconcileQueries
+from blsflow.adapters.postgres.replay import ReplayQueries
 from blsflow.adapters.postgres.sampling import SamplingQueries
 from blsflow.adapters.postgres.schedules import ScheduleQueries
 from blsflow.adapters.postgres.tick import TickQueries
@@ -44,6 +45,7 @@ class PostgresTransaction(
     ScheduleQueries,
     NotifyQueries,
     ControlQueries,
+    ReplayQueries,
 ):
     """One open transaction; ``now`` is the time at which it began, by the database's clock."""
 
