@@ -5,6 +5,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Any, Final
 
+from blsflow_cli.backtest_document import BacktestDocument
 from blsflow_cli.benchmark_judge import BenchmarkDocument
 from blsflow_cli.decide_document import DecideDocument
 from blsflow_cli.schedule_document import ScheduleDocument
@@ -20,6 +21,7 @@ class SchemaName(StrEnum):
     RULE = "rule"
     SCHEDULE = "schedule"
     BENCHMARK = "benchmark"
+    BACKTEST = "backtest"
 
 
 SCHEMAS: Final[dict[SchemaName, Any]] = {
@@ -28,4 +30,5 @@ SCHEMAS: Final[dict[SchemaName, Any]] = {
     SchemaName.RULE: RuleDocument,
     SchemaName.SCHEDULE: ScheduleDocument,
     SchemaName.BENCHMARK: BenchmarkDocument,
+    SchemaName.BACKTEST: BacktestDocument,
 }

@@ -231,7 +231,12 @@ def test_too_much_is_refused_with_what_to_reduce() -> None:
 
 
 @pytest.mark.parametrize(
-    ("changes", "field"), [({"hours": 0}, "until"), ({"step": timedelta(0)}, "step_sec")]
+    ("changes", "field"),
+    [
+        ({"hours": 0}, "until"),
+        ({"step": timedelta(0)}, "step_sec"),
+        ({"since": datetime(2025, 8, 1)}, "since"),  # noqa: DTZ001 - that it names no zone is the point
+    ],
 )
 def test_a_period_that_is_none_is_refused(changes: dict[str, object], field: str) -> None:
     """R4.6: an end before the beginning, or no step, is named."""

@@ -107,6 +107,9 @@ class Backtested:
 
 def check_period(since: datetime, until: datetime, step: timedelta) -> None:
     """Refuse what cannot be stepped through."""
+    for field_name, bound in (("since", since), ("until", until)):
+        if bound.utcoffset() is None:
+            raise InvalidDocument(field=field_name, value=bound.isoformat(), cause="needs a UTC offset")
     if until <= since:
         raise InvalidDocument(
             field="until", value=until.isoformat(), cause=f"not after since, {since.isoformat()}"

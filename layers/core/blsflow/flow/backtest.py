@@ -7,7 +7,7 @@ are read page by page while the steps go by.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import UTC, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 from blsflow.domain.backtest import (
@@ -87,6 +87,7 @@ def backtest(  # noqa: PLR0913 - which policy, which past, whose, and how finely
         TooMuchToReplay: more than ``limit`` decisions; it says what to reduce.
     """
     check_period(since, until, step)
+    since, until = since.astimezone(UTC), until.astimezone(UTC)
     steps = steps_of(since, until, step)
     machines: list[Machine] = []
     found = 0

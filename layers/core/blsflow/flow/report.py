@@ -124,9 +124,8 @@ class _Walk:
 
     def __init__(self, ticks: Sequence[StoredTick], *, since: datetime, until: datetime) -> None:
         self.inputs: Mapping[int, Mapping[str, Any]] = {}
-        self._until = dict(
-            zip((t.tick_id for t in ticks), [*(t.ticked_at for t in ticks[1:]), until], strict=True)
-        )
+        ends = [*(tick.ticked_at for tick in ticks[1:]), until]
+        self._until = {tick.tick_id: end for tick, end in zip(ticks, ends, strict=False)}  # no tick: no end
         self._ticks = {tick.tick_id: tick for tick in ticks}
         self._longest = speaks_for([tick.ticked_at for tick in ticks])
         self._ledger = Ledger(len(ticks))
@@ -173,7 +172,8 @@ def _check_size(ticks: Sequence[StoredTick], days: float, limit: int) -> None:
     usual = spacing[len(spacing) // 2].total_seconds() if spacing else 0.0
     advice = f"ask for fewer days (about {days / times:.2g})"
     if usual:
-        advice += f", or look at one tick in {math.ceil(usual * times)} s only"
+        minutes = math.ceil(round(usual * times) / 60)
+        advice += f", or look at one tick in {60 * minutes} s only"
     raise TooMuchToReplay(
         machines=max(tick.machines for tick in ticks), steps=len(ticks), limit=limit, advice=advice
     )
