@@ -37,11 +37,12 @@ def check_format(path: Path) -> None:
         raise ChartRefused(f"{path}: a chart is written as {' or '.join(FORMATS)}, by the file's name")
 
 
-def draw(
+def draw(  # noqa: PLR0913 - where to, which period, and what came of it
     path: Path,
     *,
     title: str,
     since: datetime,
+    until: datetime,
     replayed: Replayed,
     tariffs: Mapping[int, Sequence[TariffSegment]] | None = None,
 ) -> None:
@@ -64,7 +65,7 @@ def draw(
     axes[-1].xaxis.set_major_locator(locator)
     axes[-1].xaxis.set_major_formatter(ConciseDateFormatter(locator))  # type: ignore[no-untyped-call]
     axes[-1].set_xlabel("UTC")
-    axes[-1].set_xlim(since, replayed.series[-1].at if replayed.series else None)
+    axes[-1].set_xlim(since, until)
     try:
         figure.savefig(path)
     except OSError as error:
@@ -73,23 +74,35 @@ def draw(
 
 def _draw_paths(axes: Axes, title: str, since: datetime, replayed: Replayed) -> None:
     times = [since, *(point.at for point in replayed.series)]
-    for field, label, colour, style, width in _PATHS:
+    for field, label, colour, style, width in (
+        _PATHS if replayed.known_hours else ()
+    ):  # no line where nothing is known
         sums = [0.0, *(getattr(point, field) for point in replayed.series)]
         shown: dict[str, Any] = {"color": colour, "linestyle": style, "linewidth": width}
         axes.plot(times, sums, label=f"{label}: {sums[-1]:,.2f} CNY", **shown)  # type: ignore[arg-type]  # dates are fine
-    unknown = [0.0, *(point.unknown_hours for point in replayed.series)]
-    label = f"{unknown[-1]:,.1f} machine hours unknown"
-    for (start, before), (end, after) in pairwise(zip(times, unknown, strict=True)):
-        if after > before:
-            axes.axvspan(start, end, color=_UNKNOWN, linewidth=0, label=label)  # type: ignore[arg-type]
-            label = "_"  # once in the legend is enough
+    hours = [0.0, *(point.unknown_hours for point in replayed.series)]
+    label = f"{hours[-1]:,.1f} machine hours unknown"
+    for start, end in _growing(times, hours):
+        axes.axvspan(start, end, color=_UNKNOWN, linewidth=0, label=label)  # type: ignore[arg-type]
+        label = "_"  # once in the legend is enough
     axes.axhline(0, color="black", linewidth=0.6)
     gain = replayed.gain_cny
     said = "no hour is known" if gain is None else f"{gain:+,.2f} CNY against as it was"
     axes.set_title(f"{title}: {said}", loc="left", fontsize=11)
     axes.set_ylabel("CNY, cumulated")
     axes.grid(visible=True, alpha=0.3)
-    axes.legend(loc="best", fontsize=9)
+    if replayed.series:
+        axes.legend(loc="best", fontsize=9)
+
+
+def _growing(times: Sequence[datetime], sums: Sequence[float]) -> list[tuple[datetime, datetime]]:
+    """Return the unbroken stretches in which a sum grew."""
+    found: list[tuple[datetime, datetime]] = []
+    for (start, before), (end, after) in pairwise(zip(times, sums, strict=True)):
+        if after > before:
+            joins = bool(found) and found[-1][1] == start
+            found.append((found.pop()[0] if joins else start, end))
+    return found
 
 
 def _draw_tariffs(axes: Axes, tariffs: Mapping[int, Sequence[TariffSegment]]) -> None:

@@ -69,7 +69,7 @@ def report_command(  # noqa: PLR0913 - which policy, how much of its past, and w
         )
     title = f"Policy {policy} ({found.name}), {moment(found.since)} to {moment(found.until)}"
     if chart is not None:
-        replay_chart.draw(chart, title=title, since=found.since, replayed=found.replayed)
+        replay_chart.draw(chart, title=title, since=found.since, until=found.until, replayed=found.replayed)
     if as_json:
         print_json(found.document())
     else:
@@ -125,7 +125,12 @@ def backtest_command(  # noqa: PLR0913 - a document, or a policy with its period
     title = f"Backtest of {found.name}, {moment(tried.since)} to {moment(tried.until)}"
     if chart is not None:
         replay_chart.draw(
-            chart, title=title, since=tried.since, replayed=tried.replayed, tariffs=tried.tariff_spans
+            chart,
+            title=title,
+            since=tried.since,
+            until=tried.until,
+            replayed=tried.replayed,
+            tariffs=tried.tariff_spans,
         )
     if as_json:
         print_json(found.document())

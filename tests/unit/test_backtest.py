@@ -83,6 +83,8 @@ def test_hours_without_a_price_are_unknown_and_no_gain() -> None:
     assert nothing.gain_cny is None
     assert nothing.gain_over_always_on_cny is None
     assert nothing.unknown_hours == {"price_unknown": pytest.approx(24)}
+    document = nothing.document()
+    assert (document["policy_cny"], document["as_is_cny"], document["gain_cny"]) == (None, None, None)
 
 
 def test_hours_that_no_tariff_covers_are_unknown_to_the_second() -> None:

@@ -101,6 +101,18 @@ def test_a_chart_is_written_by_the_names_kind(
     assert len(picture) > 10_000
 
 
+def test_no_line_is_drawn_where_nothing_is_known(blsflow: Command, tmp_path: Path) -> None:
+    """R4.6: a line at 0 would say that nothing was earned; what is not known is grey."""
+    chart = tmp_path / "day.svg"
+    policy_line, grey = "stroke: #0072b2", "fill: #cccccc"
+    blsflow("backtest", SAMPLE, "--chart", chart)
+    drawn = chart.read_text()
+    assert (policy_line in drawn, grey in drawn) == (True, True)
+    assert blsflow("backtest", "-", "--chart", chart, document=sample(usdt_to_cny_rate=None)).returncode == 1
+    drawn = chart.read_text()
+    assert (policy_line in drawn, grey in drawn) == (False, True)
+
+
 def test_a_chart_of_another_kind_is_refused_before_any_work(blsflow: Command, tmp_path: Path) -> None:
     """R4.6: neither a wrong name nor a place that is not there is taken silently."""
     refused = blsflow("backtest", SAMPLE, "--chart", tmp_path / "day.pdf")

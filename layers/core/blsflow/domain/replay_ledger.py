@@ -85,8 +85,11 @@ class Replayed:
         return self.policy_cny - self.always_on_cny if self.known_hours else None
 
     def document(self) -> dict[str, Any]:
-        """Return it as plain JSON values, the two gains included."""
-        return asdict(self) | {
+        """Return it as plain JSON values, the two gains included; sums over no known hour are null."""
+        unknown = {} if self.known_hours else dict.fromkeys(("policy_cny", "as_is_cny", "always_on_cny"))
+        return {
+            **asdict(self),
+            **unknown,
             "gain_cny": self.gain_cny,
             "gain_over_always_on_cny": self.gain_over_always_on_cny,
             "series": [asdict(point) | {"at": point.at.isoformat()} for point in self.series],
@@ -97,7 +100,7 @@ class Ledger:
     """Adds up a replay. ``instants`` says how many are to come, so that the series stays bounded."""
 
     def __init__(self, instants: int) -> None:
-        self._every = max(1, -(-instants // MAX_POINTS))
+        self._every = max(1, -(-instants // (MAX_POINTS - 1)))
         self._expected = instants
         self._instants = 0
         self._known_hours = 0.0
@@ -129,19 +132,26 @@ class Ledger:
         if hours > 0:
             self._unknown[str(reason)] = self._unknown.get(str(reason), 0.0) + hours
 
+    def begin(self, at: datetime) -> None:
+        """Note where the sums stand before the first instant, where hours were counted before it."""
+        self._note(at)
+
     def end_instant(self, until: datetime) -> None:
         """Note where the sums stand once the time after an instant is over."""
         self._instants += 1
         if self._instants % self._every == 0 or self._instants == self._expected:
-            self._series.append(
-                Point(
-                    at=until,
-                    policy_cny=self._policy_cny,
-                    as_is_cny=self._as_is_cny,
-                    always_on_cny=self._always_on_cny,
-                    unknown_hours=sum(self._unknown.values()),
-                )
+            self._note(until)
+
+    def _note(self, at: datetime) -> None:
+        self._series.append(
+            Point(
+                at=at,
+                policy_cny=self._policy_cny,
+                as_is_cny=self._as_is_cny,
+                always_on_cny=self._always_on_cny,
+                unknown_hours=sum(self._unknown.values()),
             )
+        )
 
     def replayed(self, machines: int) -> Replayed:
         """Return what it has come to so far."""

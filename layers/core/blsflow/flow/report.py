@@ -133,7 +133,9 @@ class _Walk:
         self._tick_id = 0
         self._instant: Instant | None = None
         if ticks:
-            self._ledger.unknown(NO_TICK, ticks[0].machines * ((ticks[0].ticked_at - since) / _HOUR))
+            before = (ticks[0].ticked_at - since) / _HOUR
+            self._ledger.unknown(NO_TICK, ticks[0].machines * before)
+            self._ledger.begin(ticks[0].ticked_at)
 
     def take(self, tick_id: int, block: memoryview) -> None:
         """Follow the machines of a block; those of a tick that cannot be read any more are counted by `finish`."""
