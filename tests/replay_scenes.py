@@ -9,9 +9,9 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from blsflow.domain.backtest import Backtested, BacktestRun, PriceReading, Scenario
+from blsflow.domain.backtest import Backtested, BacktestRun, Scenario
 from blsflow.domain.inputs import ClusterInput, ProjectInput
-from blsflow.domain.prices import RawPrice
+from blsflow.domain.prices import PriceReading, RawPrice
 from blsflow.domain.tariff import Tariff
 from blsflow.domain.tariff_period import TariffPeriod
 from tests.scenes import CLUSTER, HASHRATE_HS, A, B, C, a_class, a_machine, a_policy

@@ -17,10 +17,11 @@ from tests.replay_scenes import HOUR, MIDNIGHT, a_scenario, a_tariff, backtested
 from tests.scenes import A, B, C, a_machine, a_stopped_machine
 
 if TYPE_CHECKING:
-    from blsflow.domain.backtest import PriceReading, Scenario
+    from blsflow.domain.backtest import Scenario
+    from blsflow.domain.prices import PriceReading
     from blsflow.domain.replay_ledger import Replayed
 
-HOURS = 8
+HOURS = 6
 money = st.sampled_from([1.0, 12.0, 24.0, 30.0, 48.0, 96.0])
 feeds = st.lists(st.one_of(st.none(), money, money), min_size=HOURS, max_size=HOURS)
 known_feeds = st.lists(money, min_size=HOURS, max_size=HOURS)

@@ -165,6 +165,16 @@ def test_dwell_and_thresholds_hold_the_virtual_machine_as_a_real_one() -> None:
     assert found.policy_cny == pytest.approx(4 + 3 * 2 + 20 * 4)
 
 
+def test_a_tariff_change_ahead_holds_a_start_as_in_ticks() -> None:
+    """R4.6, R3.5: one cheap hour gains 0.5 CNY and a start costs 1; the rest of the day is dear."""
+    tariff = a_tariff((0, 1, 0.5), (1, 24, 2.0))
+    stopped = a_stopped_machine(measured=(A,))
+    scenario = a_scenario(stopped, tariff=tariff, policy=STOP | {"switch_cost_sec": 3600})
+    found = backtested(scenario, hourly({A: [24.0] * 24})).replayed
+    assert not found.moves
+    assert found.decisions == {"keep/tariff_change_ahead": 1, "keep/below_restart_threshold": 23}
+
+
 def test_windows_move_machines_in_a_backtest_too() -> None:
     """R4.6, R3.1: a window policy stops from 10:00 to 12:00 and runs B from 12:00 on, by its own clock."""
     windows = (

@@ -98,6 +98,15 @@ def test_a_report_says_what_a_machine_does_only_where_it_runs() -> None:
     assert found.decisions == {"keep/already_best": 1, "switch/better_net": 1}
 
 
+def test_what_a_machine_hashes_on_another_project_says_nothing_of_the_virtual_one() -> None:
+    """R4.5, R3.3: on B virtually, whose measurement is gone, while the real machine reports from A: B is not known."""
+    measured = a_machine(A, measured=(A, B))
+    reporting = a_machine(A, measured=(A,), hashrate_hs=HASHRATE_HS, power_w=POWER_W)
+    found = replayed([measured, reporting], {A: 24.0, B: 48.0})
+    assert found.decisions == {"benchmark_required/current_benchmark_missing": 1, "switch/better_net": 1}
+    assert found.unknown_hours == {"current_net_unknown": 1.0}
+
+
 def test_hours_are_unknown_by_the_first_reason_that_holds() -> None:
     """R4.5: silent machines, words that say nothing, and projects that nobody named."""
     for record, reason in (

@@ -16,7 +16,7 @@ import math
 from bisect import bisect_left, bisect_right
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from blsflow.domain.errors import InvalidDocument
 from blsflow.domain.freeze import freeze_for, tick_failure
@@ -39,19 +39,11 @@ if TYPE_CHECKING:
     from blsflow.domain.market import MachineClass
     from blsflow.domain.policy import Policy
     from blsflow.domain.price_level import PriceLevel
-    from blsflow.domain.prices import RawPrice
+    from blsflow.domain.prices import PriceReading, RawPrice
 
 _LASTING_FLAGS: Final = OPERATOR_HOLD | STOPPED_BY_SCHEDULER | STOPPED_BY_HUMAN
 """What is true of a machine for longer than the moment at which it was read."""
 _FREEZES_KEPT: Final = 100
-
-
-class PriceReading(NamedTuple):
-    """A price as the feed sent it, and when it could first be decided on."""
-
-    received_at: datetime
-    project_id: int
-    raw: RawPrice
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, Final
 from blsflow.domain.backtest import (
     Backtested,
     BacktestRun,
-    PriceReading,
     Scenario,
     check_period,
     check_size,
@@ -31,6 +30,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from blsflow.domain.machine import Machine
+    from blsflow.domain.prices import PriceReading
     from blsflow.domain.tariff_survey import TariffSegment
     from blsflow.ports import Store
 

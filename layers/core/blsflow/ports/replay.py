@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from datetime import datetime, timedelta
 
-    from blsflow.domain.backtest import PriceReading
+    from blsflow.domain.prices import PriceReading
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from blsflow.adapters.postgres.connection import inlined
 from blsflow.adapters.postgres.copying import RecordReader
 from blsflow.adapters.postgres.documents import raw_price_of
-from blsflow.domain.backtest import PriceReading
+from blsflow.domain.prices import PriceReading
 from blsflow.ports import StoredTick
 
 if TYPE_CHECKING:
