@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from datetime import datetime
 
-    from blsflow.ports import Store, StoredTick
+    from blsflow.ports import ReplayedTick, Store
 
 _PAGE_TICKS: Final = 20
 _LONGEST_DAYS: Final = 366
@@ -122,7 +122,7 @@ def report(  # noqa: PLR0913 - which policy, which past, whose, and how much of 
 class _Walk:
     """Follows the machines from tick to tick, as blocks of records come in."""
 
-    def __init__(self, ticks: Sequence[StoredTick], *, since: datetime, until: datetime) -> None:
+    def __init__(self, ticks: Sequence[ReplayedTick], *, since: datetime, until: datetime) -> None:
         self.inputs: Mapping[int, Mapping[str, Any]] = {}
         ends = [*(tick.ticked_at for tick in ticks[1:]), until]
         self._until = {tick.tick_id: end for tick, end in zip(ticks, ends, strict=False)}  # no tick: no end
@@ -145,7 +145,7 @@ class _Walk:
         if self._instant is not None:
             self._instant.settle(self._instant.decide(unpack_all(block)), withheld=tick.withheld)
 
-    def finish(self, page: Sequence[StoredTick]) -> None:
+    def finish(self, page: Sequence[ReplayedTick]) -> None:
         """Note where the sums stand after each tick of a page."""
         for tick in page:
             self._ledger.end_instant(self._until[tick.tick_id])
@@ -154,7 +154,7 @@ class _Walk:
         """Return what it came to."""
         return self._ledger.replayed(len(self._fleet))
 
-    def _begin(self, tick: StoredTick) -> Instant | None:
+    def _begin(self, tick: ReplayedTick) -> Instant | None:
         until = self._until[tick.tick_id]
         try:
             policy, market = stored_inputs.load(dict(self.inputs[tick.tick_id]))
@@ -165,7 +165,7 @@ class _Walk:
         return Instant(policy, market, stretches, self._fleet, self._ledger)
 
 
-def _check_size(ticks: Sequence[StoredTick], days: float, limit: int) -> None:
+def _check_size(ticks: Sequence[ReplayedTick], days: float, limit: int) -> None:
     decisions = sum(tick.machines for tick in ticks)
     if decisions <= limit:
         return

@@ -41,7 +41,7 @@ from blsflow.ports.people import (
     SetEnabled,
     TrialTick,
 )
-from blsflow.ports.replay import ReplayTransaction, StoredTick
+from blsflow.ports.replay import ReplayedTick, ReplayTransaction
 from blsflow.ports.rows import (
     AttemptStanding,
     BegunTick,
@@ -107,6 +107,7 @@ __all__ = [
     "Queue",
     "Queues",
     "ReplayTransaction",
+    "ReplayedTick",
     "RequestedRun",
     "ScheduleVersion",
     "SetEnabled",
@@ -116,7 +117,6 @@ __all__ = [
     "StoreConflict",
     "StoreError",
     "StoreUnavailable",
-    "StoredTick",
     "TickResult",
     "Transaction",
     "TrialTick",

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class StoredTick:
+class ReplayedTick:
     """A tick of the past; ``withheld`` says that it froze its policy and moved nothing."""
 
     tick_id: int
@@ -30,14 +30,14 @@ class ReplayTransaction(Protocol):
     def policy_name(self, policy_id: int, *, tenant_id: str | None) -> str | None:
         """Return the name of a policy in use; None if there is none of the tenant."""
 
-    def stored_ticks(self, policy_id: int, *, since: datetime, every: timedelta) -> Sequence[StoredTick]:
+    def stored_ticks(self, policy_id: int, *, since: datetime, every: timedelta) -> Sequence[ReplayedTick]:
         """Return a policy's ticks from then on, oldest first: the first of each stretch of ``every``, or all if it is 0."""
 
     def stored_tick_inputs(self, tick_ids: Sequence[int]) -> Mapping[int, Mapping[str, Any]]:
         """Return what the machines of each tick shared, as it was stored."""
 
     def read_stored_records(
-        self, ticks: Sequence[StoredTick], sink: Callable[[int, memoryview], None]
+        self, ticks: Sequence[ReplayedTick], sink: Callable[[int, memoryview], None]
     ) -> None:
         """Feed the packed records of the ticks' machines to ``sink`` with the tick's id, in blocks, tick after tick."""
 

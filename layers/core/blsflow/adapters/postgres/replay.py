@@ -9,7 +9,7 @@ from blsflow.adapters.postgres.connection import inlined
 from blsflow.adapters.postgres.copying import RecordReader
 from blsflow.adapters.postgres.documents import raw_price_of
 from blsflow.domain.prices import PriceReading
-from blsflow.ports import StoredTick
+from blsflow.ports import ReplayedTick
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -30,12 +30,12 @@ class ReplayQueries:
         rows = self._session.query("policy_name", policy_id=policy_id, tenant_id=tenant_id)
         return rows[0]["name"] if rows else None
 
-    def stored_ticks(self, policy_id: int, *, since: datetime, every: timedelta) -> Sequence[StoredTick]:
+    def stored_ticks(self, policy_id: int, *, since: datetime, every: timedelta) -> Sequence[ReplayedTick]:
         """Return a policy's ticks from then on, oldest first: the first of each stretch of ``every``, or all if it is 0."""
         rows = self._session.query(
             "stored_ticks", policy_id=policy_id, since=since, every_sec=every.total_seconds()
         )
-        return [StoredTick(**row) for row in rows]
+        return [ReplayedTick(**row) for row in rows]
 
     def stored_tick_inputs(self, tick_ids: Sequence[int]) -> Mapping[int, Mapping[str, Any]]:
         """Return what the machines of each tick shared, as it was stored."""
@@ -43,7 +43,7 @@ class ReplayQueries:
         return {row["id"]: row["inputs"] for row in rows}
 
     def read_stored_records(
-        self, ticks: Sequence[StoredTick], sink: Callable[[int, memoryview], None]
+        self, ticks: Sequence[ReplayedTick], sink: Callable[[int, memoryview], None]
     ) -> None:
         """Feed the packed records of the ticks' machines to ``sink`` with the tick's id, in blocks, tick after tick."""
 
