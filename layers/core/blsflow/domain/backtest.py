@@ -27,7 +27,7 @@ from blsflow.domain.replay import Followed, Instant, Stretch
 from blsflow.domain.replay_ledger import MAX_MACHINE_STEPS, Ledger, Replayed, TooMuchToReplay
 from blsflow.domain.tariff import TariffPrice, TariffProblem
 from blsflow.domain.tariff_survey import TariffSegment, span_cost_cny, survey
-from blsflow.domain.valuation import in_cny, value_projects
+from blsflow.domain.valuation import convertible, value_projects
 from blsflow.domain.verdict import MOVES
 
 if TYPE_CHECKING:
@@ -236,7 +236,7 @@ class _TariffLine:
             problem = TariffProblem(kind="tariff_gap", names=(self.cluster.fault,))
             self._segments = [TariffSegment(start=since, end=end, status=problem)]
         else:
-            self._segments = survey(in_cny(self.cluster.tariffs, self.scenario.rate), since, end)
+            self._segments = survey(convertible(self.cluster.tariffs, self.scenario.rate), since, end)
         self._starts = [segment.start for segment in self._segments]
 
     def market(self, now: datetime) -> ClusterMarket:

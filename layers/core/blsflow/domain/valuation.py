@@ -109,6 +109,11 @@ def value_projects(
     return ProjectValues(projects=projects, levels=levels, flagged=tuple(flagged), worst_jump=worst_jump)
 
 
+def convertible(tariffs: Sequence[Tariff], rate: float | None) -> tuple[Tariff, ...]:
+    """The tariffs, those in dollars with the CNY per USDT that turns them into CNY (None: unknown)."""
+    return tuple(replace(each, cny_rate=rate) if each.currency in _DOLLARS else each for each in tariffs)
+
+
 def overriding(
     policy: Policy, others: Sequence[OtherPolicy], classes: Sequence[MachineClass], *, now: datetime
 ) -> Overriding:
@@ -141,11 +146,6 @@ def overriding(
     return Overriding(of_classes=tuple(of_classes), of_machines=of_machines)
 
 
-def in_cny(tariffs: Sequence[Tariff], rate: float | None) -> list[Tariff]:
-    """Give tariffs in dollars the rate that revenue is turned into CNY by."""
-    return [replace(tariff, cny_rate=rate) if tariff.currency in _DOLLARS else tariff for tariff in tariffs]
-
-
 def _judged(project: ProjectInput, policy: Policy, now: datetime) -> Reading:
     return judge_price(
         project.raw,
@@ -169,7 +169,7 @@ def _priced(cluster: ClusterInput, now: datetime, horizon: timedelta, rate: floa
     if cluster.fault is not None:
         problem = TariffProblem(kind="tariff_gap", names=(cluster.fault,))
         return ClusterMarket(cluster_id=cluster.cluster_id, tariff=problem)
-    tariffs = in_cny(cluster.tariffs, rate)
+    tariffs = convertible(cluster.tariffs, rate)
     return ClusterMarket(
         cluster_id=cluster.cluster_id,
         tariff=price_in_force(tariffs, now),
