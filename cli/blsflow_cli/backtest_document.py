@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 
 from pydantic import AwareDatetime, Field
 
+from blsflow.documents import located
 from blsflow.domain.backtest import Scenario
 from blsflow.domain.inputs import ProjectInput
 from blsflow.domain.prices import PriceReading
 from blsflow_cli.decide_document import WorldDocument
 from blsflow_cli.decide_inputs import check_references, classes_of, clusters_of, machines_of
-from blsflow_cli.documents import located
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

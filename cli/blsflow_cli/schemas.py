@@ -5,11 +5,12 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Any, Final
 
+from blsflow.documents.rules import RuleDocument
 from blsflow_cli.backtest_document import BacktestDocument
 from blsflow_cli.benchmark_judge import BenchmarkDocument
 from blsflow_cli.decide_document import DecideDocument
+from blsflow_cli.policy_document import PolicyFileDocument
 from blsflow_cli.schedule_document import ScheduleDocument
-from blsflow_cli.schedule_preview import RuleDocument
 from blsflow_cli.tariff_document import TariffsDocument
 
 
@@ -22,6 +23,7 @@ class SchemaName(StrEnum):
     SCHEDULE = "schedule"
     BENCHMARK = "benchmark"
     BACKTEST = "backtest"
+    POLICY = "policy"
 
 
 SCHEMAS: Final[dict[SchemaName, Any]] = {
@@ -31,4 +33,5 @@ SCHEMAS: Final[dict[SchemaName, Any]] = {
     SchemaName.SCHEDULE: ScheduleDocument,
     SchemaName.BENCHMARK: BenchmarkDocument,
     SchemaName.BACKTEST: BacktestDocument,
+    SchemaName.POLICY: PolicyFileDocument,
 }
