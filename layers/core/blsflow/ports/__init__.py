@@ -58,6 +58,7 @@ from blsflow.ports.policies import (
     PolicyView,
     UnknownReferences,
 )
+from blsflow.ports.replay import ReplayedTick, ReplayTransaction
 from blsflow.ports.rows import (
     AttemptStanding,
     BegunTick,
@@ -138,6 +139,8 @@ __all__ = [
     "Publisher",
     "Queue",
     "Queues",
+    "ReplayTransaction",
+    "ReplayedTick",
     "RequestedRun",
     "ScheduleVersion",
     "SetEnabled",

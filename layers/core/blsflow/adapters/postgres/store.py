@@ -17,6 +17,7 @@ from blsflow.adapters.postgres.notify import NotifyQueries
 from blsflow.adapters.postgres.pages import PageQueries
 from blsflow.adapters.postgres.policies import PolicyQueries
 from blsflow.adapters.postgres.reconcile import ReconcileQueries
+from blsflow.adapters.postgres.replay import ReplayQueries
 from blsflow.adapters.postgres.requests import RequestQueries
 from blsflow.adapters.postgres.sampling import SamplingQueries
 from blsflow.adapters.postgres.schedules import ScheduleQueries
@@ -51,6 +52,7 @@ class PostgresTransaction(
     NotifyQueries,
     LogQueries,
     ControlQueries,
+    ReplayQueries,
     RequestQueries,
     PolicyQueries,
     TickRecordQueries,
