@@ -28,7 +28,9 @@ def id_of_cursor(cursor: str | None, *, first: int) -> int:
     parts = _parts(cursor)
     if len(parts) != 1:
         raise _refused(cursor)
-    return _id(parts[0], cursor)
+    row_id = _id(parts[0], cursor)
+    _require_ours(cursor, row_id)
+    return row_id
 
 
 def place_of_cursor(cursor: str | None) -> tuple[datetime, int]:
@@ -41,9 +43,11 @@ def place_of_cursor(cursor: str | None) -> tuple[datetime, int]:
         instant = datetime.fromisoformat(str(at))
         if instant.utcoffset() is None:
             raise _refused(cursor)
-        return instant.astimezone(UTC), _id(row_id, cursor)
+        place = instant.astimezone(UTC), _id(row_id, cursor)
     except (ValueError, TypeError, OverflowError) as error:
         raise _refused(cursor) from error
+    _require_ours(cursor, *place)
+    return place
 
 
 def checked_limit(limit: int) -> int:
@@ -72,6 +76,12 @@ def _id(value: object, cursor: str) -> int:
     if type(value) is not int or not is_id(value):
         raise _refused(cursor)
     return value
+
+
+def _require_ours(cursor: str, *parts: int | datetime) -> None:
+    """Refuse what says the same as a cursor of ours, and is written another way."""
+    if encode_cursor(*parts) != cursor:
+        raise _refused(cursor)
 
 
 def _refused(cursor: str) -> InvalidExecutionRequest:
