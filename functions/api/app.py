@@ -12,12 +12,36 @@ from aws_lambda_powertools.event_handler.openapi.exceptions import RequestValida
 from blsflow.observability import logger, summarized
 from blsflow.web.problems import CONTENT_TYPE, Problem, as_response
 
-from . import controls, document, explanations, health, leases, notifications, occurrences, schedules
+from . import (
+    controls,
+    document,
+    explanations,
+    health,
+    leases,
+    notifications,
+    occurrences,
+    policies,
+    readiness,
+    schedules,
+    ticks,
+)
 from .reading import with_text_body
 from .refusing import problem_of
 from .routing import app
 
-NOUNS = (document, health, controls, explanations, leases, notifications, schedules, occurrences)
+NOUNS = (
+    document,
+    health,
+    policies,
+    controls,
+    explanations,
+    readiness,
+    ticks,
+    schedules,
+    occurrences,
+    notifications,
+    leases,
+)
 """Importing a noun declares its operations."""
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 from aws_lambda_powertools.event_handler.openapi.exceptions import RequestValidationError
 
 from blsflow.domain.errors import InvalidDocument, InvalidExecutionRequest
-from blsflow.flow import control, notifications, requests, schedules
+from blsflow.flow import control, notifications, policies, requests, schedules, ticks
 from blsflow.ports import EnqueueFailed, StoreConflict, StoreUnavailable
 from blsflow.web.problems import Problem
 
@@ -42,6 +42,20 @@ _REFUSALS: Final[Mapping[type[Exception], Callable[[Any], Problem]]] = {
     control.UnknownTenant: _missing("tenant", "tenant_id"),
     schedules.UnknownSchedule: _missing("schedule", "schedule_id"),
     schedules.UnknownOccurrence: _missing("occurrence", "occurrence_id"),
+    ticks.UnknownTick: _missing("tick", "tick_id"),
+    ticks.UnknownDecision: lambda e: Problem(
+        "not_found",
+        f"tick {e.tick_id} decided nothing for machine {e.machine_id}, or too long ago",
+        what="decision",
+        id=e.machine_id,
+    ),
+    ticks.UnreadableDecision: lambda _: Problem("conflict", "another version of this program stored it"),
+    policies.VersionConflict: lambda e: Problem(
+        "version_conflict",
+        f"it is at version {e.current}: read it again",
+        version=e.version,
+        current=e.current,
+    ),
     notifications.UnknownNotification: _missing("notification", "notification_id"),
     schedules.VersionConflict: lambda e: Problem(
         "version_conflict", f"it is no longer at version {e.version}: read it again", version=e.version
