@@ -10,7 +10,7 @@ import pytest
 
 from blsflow import bootstrap, observability
 from blsflow.adapters.inline import InlineQueue
-from tests.api_operations import Operation, operations
+from tests.api_operations import Operation, operations, owned_ids, unowned_id
 from tests.integration.api_deployment import (
     EXECUTION_TOKEN,
     NORTH,
@@ -187,18 +187,19 @@ def test_what_is_not_theirs_is_as_unknown_as_none(api: ApiDeployment, operation:
     """R9.1: a stranger's id is answered and looked for like one that does not exist: same document, same statements."""
     created = ANN.post("/schedules", SCHEDULE, idempotency_key="k").body["id"]
     run = ANN.post(f"/schedules/{created}/run", {"requestId": "r"}).body["occurrence_id"]
-    own = {"policy_id": 1, "schedule_id": created, "occurrence_id": run}
+    assert run
+    own = owned_ids(operation, NORTH, api.value)
     before = api.checksum()
     exchanges = api.counted()
     stranger = Api(tenant=STRANGER)
     _sent(operation, stranger)  # the session's own beginning
     told = []
-    for ids in (own, dict.fromkeys(own, 987_654)):
+    for ids in (own, {name: unowned_id(name) for name in own}):
         exchanges.clear()
         answered = _sent(operation, stranger, **ids)
         body = json.dumps(answered.body)
-        for number in ids.values():
-            body = body.replace(str(number), "N")
+        for number in sorted(map(str, ids.values()), key=len, reverse=True):
+            body = body.replace(f" {number}", " N").replace(f'"{number}"', '"N"')
         told.append((answered.status, answered.code, body, dict(answered.headers), dict(exchanges)))
     assert told[0] == told[1]
     assert told[0][1] == "not_found"
