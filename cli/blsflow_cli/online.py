@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING
 
 from blsflow_cli import (
     benchmarks,
+    commands,
     diagnosis,
+    locks,
     log,
     occurrences,
     policies,
@@ -23,5 +25,18 @@ if TYPE_CHECKING:
 
 def register(app: typer.Typer) -> None:
     """Add the commands of these modules, in the order in which `--help` lists them."""
-    for module in (serve, policies, policy, work, schedules, occurrences, benchmarks, log, diagnosis, token):
+    for module in (
+        serve,
+        policies,
+        policy,
+        work,
+        commands,
+        locks,
+        schedules,
+        occurrences,
+        benchmarks,
+        log,
+        diagnosis,
+        token,
+    ):
         module.register(app)

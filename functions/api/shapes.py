@@ -9,7 +9,7 @@ from aws_lambda_powertools.event_handler.openapi.params import Header, Path, Que
 from pydantic import AfterValidator, AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Field
 
 from blsflow.documents import located
-from blsflow.domain.paging import LARGEST_ID, MOST_ROWS, encode_cursor, id_of_cursor
+from blsflow.domain.pages import LARGEST_ID, MOST_ROWS, encode_cursor, id_of_cursor
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

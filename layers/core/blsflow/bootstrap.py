@@ -28,8 +28,10 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from blsflow.adapters.http import Secret
+    from blsflow.domain.commands import CommandRequest
     from blsflow.domain.settle import Limits
     from blsflow.flow.benchmark.step import StepOutcome
+    from blsflow.flow.commands import SentCommand
     from blsflow.flow.converse import ConverseReport
     from blsflow.flow.notify import NotifyReport
     from blsflow.flow.reconcile import ReconcileReport
@@ -183,6 +185,25 @@ class Application:
             settings=DecideSettings(
                 gates=self.gates,
                 rate=settings.usdt_to_cny_rate,
+                batch_size=settings.batch_size,
+                lock_ttl=timedelta(seconds=settings.lock_ttl_sec),
+            ),
+        )
+
+    def command(self, request: CommandRequest, *, tenant_id: str, request_id: str, by: str) -> SentCommand:
+        """Prepare an operator's command for the machines that it can move."""
+        from blsflow.flow.commands import CommandSettings, command  # noqa: PLC0415 - only operators command
+
+        settings = self.settings
+        return command(
+            self.store,
+            request,
+            tenant_id=tenant_id,
+            request_id=request_id,
+            by=by,
+            execute_queue=self.execute_queue,
+            settings=CommandSettings(
+                gates=self.gates,
                 batch_size=settings.batch_size,
                 lock_ttl=timedelta(seconds=settings.lock_ttl_sec),
             ),

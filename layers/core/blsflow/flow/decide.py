@@ -85,7 +85,9 @@ def _decide_all(
         tx.adopt_foreign_changes(policy, inputs)
     why_withheld = withheld(policy, settings.gates, lease_held=begun.lease_held)
     batches = (
-        Batches(begun.tick_id, settings.batch_size) if why_withheld is None and _executes(begun) else None
+        Batches(f"tick-{begun.tick_id}", settings.batch_size)
+        if why_withheld is None and _executes(begun)
+        else None
     )
     tally = Tally()
     sink = None if dry_run else tx.decisions(begun)
@@ -163,7 +165,9 @@ def _decide_machines(  # noqa: PLR0913, PLR0917 - the hot loop's names, bound on
                 if why_withheld is not None:
                     action, reason = "skip", str(why_withheld)
                 elif batches is not None:
-                    attempt_id = batches.place(verdict, machine.machine_id)
+                    attempt_id = batches.place(
+                        (action, verdict.to_project, verdict.run_config_id), machine.machine_id
+                    )
             tally.add(verdict, action, reason)
             if verdict.benchmark_requests:
                 tally.ask(machine, verdict, valuation.market)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from blsflow.domain import stored_inputs
 from blsflow.domain.errors import BlsflowError
 from blsflow.domain.explain import Explanation, explain
-from blsflow.domain.paging import checked_limit, encode_cursor, id_of_cursor, place_of_cursor
+from blsflow.domain.pages import checked_limit, encode_cursor, id_of_cursor, place_of_cursor
 from blsflow.domain.record import unpack
 from blsflow.domain.verdict import MOVES
 from blsflow.flow.control import UnknownPolicy

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Protocol
 
+from blsflow.ports.commands import CommandTransaction
 from blsflow.ports.policies import PolicyTransaction
 from blsflow.ports.sampling import SamplingTransaction
 from blsflow.ports.ticks import TickTransaction
@@ -81,7 +82,7 @@ class DecisionSink(Protocol):
         """Store all that was added."""
 
 
-class Transaction(SamplingTransaction, PolicyTransaction, TickTransaction, Protocol):
+class Transaction(SamplingTransaction, PolicyTransaction, TickTransaction, CommandTransaction, Protocol):
     """One database transaction; ``now`` is its clock."""
 
     now: datetime

@@ -115,6 +115,7 @@ class ReconcileQueries:
         self._session.query("maintain_partitions", keep_days=retention_days)
         self._session.query("prune_history", keep_days=retention_days, page_size=_PRUNE_PAGE)
         self._session.query("prune_attempts", keep_days=retention_days, page_size=_PRUNE_PAGE)
+        self._session.query("prune_commands", keep_days=retention_days)
         self._session.query("prune_requests", keep_for=_REQUESTS_KEPT_FOR, page_size=_PRUNE_PAGE)
 
 

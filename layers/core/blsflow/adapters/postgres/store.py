@@ -6,12 +6,14 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from blsflow.adapters.postgres.benchmark import BenchmarkQueries
+from blsflow.adapters.postgres.commands import CommandQueries
 from blsflow.adapters.postgres.connection import literal
 from blsflow.adapters.postgres.control import ControlQueries
 from blsflow.adapters.postgres.converse import ConverseQueries
 from blsflow.adapters.postgres.decide import DecideQueries
 from blsflow.adapters.postgres.execute import ExecuteQueries
 from blsflow.adapters.postgres.notify import NotifyQueries
+from blsflow.adapters.postgres.pages import PageQueries
 from blsflow.adapters.postgres.policies import PolicyQueries
 from blsflow.adapters.postgres.reconcile import ReconcileQueries
 from blsflow.adapters.postgres.requests import RequestQueries
@@ -50,6 +52,8 @@ class PostgresTransaction(
     RequestQueries,
     PolicyQueries,
     TickRecordQueries,
+    CommandQueries,
+    PageQueries,
 ):
     """One open transaction; ``now`` is the time at which it began, by the database's clock."""
 
