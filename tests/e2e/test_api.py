@@ -56,7 +56,7 @@ class Caller:
             "no signature": f"{head}.{body}.",
             "other claims under the signature": f"{head}.{forged}.{signature}",
             "own key": jwt.encode(claims, own_key, algorithm="RS256", headers={"kid": "local"}),
-            "none": jwt.encode(claims, None, algorithm="none", headers={"kid": "local"}),
+            "none": jwt.encode(claims, "", algorithm="none", headers={"kid": "local"}),
             "shared secret": jwt.encode(claims, "s" * 40, algorithm="HS256", headers={"kid": "local"}),
             "expired": self.token(expires_in="-60"),
             "another issuer": self.token(issuer="http://elsewhere.example"),
@@ -162,9 +162,9 @@ def test_what_is_another_tenants_does_not_exist(
     told = []
     for ids in (theirs, {name: unowned_id(name) for name in theirs}):
         response = caller.call(operation, token, ids=ids)
-        assert _as_documented(operation, response) == "not_found", response.text
-        problem = {**response.json(), "request_id": None}
-        text = json.dumps(problem)
+        code = _as_documented(operation, response)
+        assert code == "not_found" or response.json() == {"items": [], "next_cursor": None}, response.text
+        text = json.dumps({**response.json(), "request_id": None})
         for number in sorted(map(str, ids.values()), key=len, reverse=True):
             text = text.replace(f" {number}", " N").replace(f'"{number}"', '"N"')
         told.append((response.status_code, text, sorted(response.headers)))

@@ -94,7 +94,7 @@ def test_pausing_and_archiving_again_change_nothing(api: ApiDeployment) -> None:
 def test_the_same_key_creates_once_and_is_answered_alike(api: ApiDeployment) -> None:
     """R8.8: repeated, with its fields in whatever order, it is the same answer; with another body it is refused."""
     first = _created()
-    turned = dict(reversed(SCHEDULE.items()))
+    turned = dict(reversed(list(SCHEDULE.items())))
     assert ANN.post("/schedules", turned, idempotency_key="k") == first
     other = ANN.post("/schedules", {**SCHEDULE, "name": "other"}, idempotency_key="k")
     assert (other.status, other.code, other.body["params"]) == (409, "request_conflict", {"request_id": "k"})

@@ -99,11 +99,15 @@ def decode(text: str, kinds: Sequence[type]) -> list[object]:
     try:
         plain = json.loads(base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)))
         values = [_value(value, kind) for value, kind in zip(plain, kinds, strict=True)]
-        if encode(values) != text:  # it says the same as one of ours, and is written another way
-            raise ValueError
     except (ValueError, TypeError, AttributeError, OverflowError, RecursionError, binascii.Error) as error:
-        raise InvalidExecutionRequest(field="cursor", value=text, cause="not a cursor of ours") from error
+        raise _refused(text) from error
+    if encode(values) != text:  # it says the same as one of ours, and is written another way
+        raise _refused(text)
     return values
+
+
+def _refused(cursor: str) -> InvalidExecutionRequest:
+    return InvalidExecutionRequest(field="cursor", value=cursor, cause="not a cursor of ours")
 
 
 def encode_cursor(*values: object) -> str:
