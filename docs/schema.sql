@@ -82,6 +82,29 @@ begin
     return next;
 end $_$;
 
+CREATE FUNCTION public.smart_schedule_take_stream(tenant text, per_tenant integer, in_all integer) RETURNS text
+    LANGUAGE plpgsql
+    AS $$
+declare
+    taken boolean := false;
+begin
+    perform pg_advisory_unlock_all();
+    for slot in 1..per_tenant loop
+        taken := pg_try_advisory_lock(hashtextextended('blsflow stream of ' || tenant || ' ' || slot, 0));
+        exit when taken;
+    end loop;
+    if not taken then
+        return 'tenant';
+    end if;
+    for slot in 1..in_all loop
+        if pg_try_advisory_lock(hashtextextended('blsflow stream ' || slot, 0)) then
+            return null;
+        end if;
+    end loop;
+    perform pg_advisory_unlock_all();
+    return 'deployment';
+end $$;
+
 CREATE FUNCTION public.smart_schedule_tenant() RETURNS text
     LANGUAGE sql STABLE
     RETURN NULLIF(current_setting('blsflow.tenant'::text, true), ''::text);
@@ -1076,13 +1099,13 @@ CREATE UNIQUE INDEX smart_schedule_freezes_open ON public.smart_schedule_freezes
 
 CREATE INDEX smart_schedule_log_events_by_commit ON ONLY public.smart_schedule_log_events USING btree (xid, id);
 
-CREATE INDEX smart_schedule_log_events_by_policy ON ONLY public.smart_schedule_log_events USING btree (policy_id, id);
+CREATE INDEX smart_schedule_log_events_by_policy ON ONLY public.smart_schedule_log_events USING btree (policy_id, xid, id);
 
-CREATE INDEX smart_schedule_log_events_by_tenant ON ONLY public.smart_schedule_log_events USING btree (tenant_id, id);
+CREATE INDEX smart_schedule_log_events_by_tenant ON ONLY public.smart_schedule_log_events USING btree (tenant_id, xid, id);
 
-CREATE INDEX smart_schedule_log_events_default_policy_id_id_idx ON public.smart_schedule_log_events_default USING btree (policy_id, id);
+CREATE INDEX smart_schedule_log_events_default_policy_id_xid_id_idx ON public.smart_schedule_log_events_default USING btree (policy_id, xid, id);
 
-CREATE INDEX smart_schedule_log_events_default_tenant_id_id_idx ON public.smart_schedule_log_events_default USING btree (tenant_id, id);
+CREATE INDEX smart_schedule_log_events_default_tenant_id_xid_id_idx ON public.smart_schedule_log_events_default USING btree (tenant_id, xid, id);
 
 CREATE INDEX smart_schedule_log_events_default_xid_id_idx ON public.smart_schedule_log_events_default USING btree (xid, id);
 
@@ -1142,9 +1165,9 @@ CREATE INDEX smart_schedule_ticks_of_policy ON public.smart_schedule_ticks USING
 
 ALTER INDEX public.smart_schedule_log_events_pkey ATTACH PARTITION public.smart_schedule_log_events_default_pkey;
 
-ALTER INDEX public.smart_schedule_log_events_by_policy ATTACH PARTITION public.smart_schedule_log_events_default_policy_id_id_idx;
+ALTER INDEX public.smart_schedule_log_events_by_policy ATTACH PARTITION public.smart_schedule_log_events_default_policy_id_xid_id_idx;
 
-ALTER INDEX public.smart_schedule_log_events_by_tenant ATTACH PARTITION public.smart_schedule_log_events_default_tenant_id_id_idx;
+ALTER INDEX public.smart_schedule_log_events_by_tenant ATTACH PARTITION public.smart_schedule_log_events_default_tenant_id_xid_id_idx;
 
 ALTER INDEX public.smart_schedule_log_events_by_commit ATTACH PARTITION public.smart_schedule_log_events_default_xid_id_idx;
 

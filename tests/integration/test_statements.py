@@ -10,9 +10,8 @@ import pytest
 from pg8000.native import to_statement
 
 from blsflow.adapters import postgres
-from blsflow.adapters.postgres.connection import Session, purposes, statements
+from blsflow.adapters.postgres.connection import Session, inlined, purposes, statements
 from blsflow.adapters.postgres.copying import RecordReader
-from blsflow.adapters.postgres.decide import _inlined
 from blsflow.domain import pages
 from blsflow.domain.record import unpack_all
 
@@ -21,11 +20,11 @@ if TYPE_CHECKING:
 
     from blsflow.adapters.postgres.connection import DatabaseAddress
 
-COPIES = {"read_machines"}
+COPIES = {"read_machines", "read_stored_records"}
 """Run as COPY, which is neither prepared nor given parameters."""
 
 _NAME = re.compile(r"(?<![:\w]):([a-z_]+)")
-_RUNNERS = {"query", "_count", "_inlined"}
+_RUNNERS = {"query", "_count", "inlined"}
 
 
 @pytest.fixture(scope="module")
@@ -115,7 +114,7 @@ def test_the_copy_of_machines_is_run_whatever_its_values(session: Session, word:
     )
     blocks: list[bytes] = []
     try:
-        sql = _inlined(
+        sql = inlined(
             "read_machines",
             tenant_id=word,
             cluster_ids=[1],

@@ -28,6 +28,12 @@ from blsflow.ports.errors import (
     StoreUnavailable,
     WorkflowUnavailable,
 )
+from blsflow.ports.logs import (
+    Frames,
+    LogPage,
+    LogRow,
+    LogTransaction,
+)
 from blsflow.ports.people import (
     AttemptEnd,
     Cancelled,
@@ -52,6 +58,7 @@ from blsflow.ports.policies import (
     PolicyView,
     UnknownReferences,
 )
+from blsflow.ports.replay import ReplayedTick, ReplayTransaction
 from blsflow.ports.rows import (
     AttemptStanding,
     BegunTick,
@@ -103,10 +110,14 @@ __all__ = [
     "EnqueueFailed",
     "ExecutionService",
     "FailedShare",
+    "Frames",
     "FreezeRow",
     "InvariantBroken",
     "Lease",
     "LeaseChange",
+    "LogPage",
+    "LogRow",
+    "LogTransaction",
     "LostRaces",
     "MachineReports",
     "ManualFreeze",
@@ -128,6 +139,8 @@ __all__ = [
     "Publisher",
     "Queue",
     "Queues",
+    "ReplayTransaction",
+    "ReplayedTick",
     "RequestedRun",
     "ScheduleVersion",
     "SetEnabled",

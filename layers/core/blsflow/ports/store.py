@@ -8,7 +8,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Protocol
 
 from blsflow.ports.commands import CommandTransaction
+from blsflow.ports.logs import LogTransaction
 from blsflow.ports.policies import PolicyTransaction
+from blsflow.ports.replay import ReplayTransaction
 from blsflow.ports.sampling import SamplingTransaction
 from blsflow.ports.ticks import TickTransaction
 
@@ -82,7 +84,15 @@ class DecisionSink(Protocol):
         """Store all that was added."""
 
 
-class Transaction(SamplingTransaction, PolicyTransaction, TickTransaction, CommandTransaction, Protocol):
+class Transaction(
+    SamplingTransaction,
+    PolicyTransaction,
+    TickTransaction,
+    CommandTransaction,
+    LogTransaction,
+    ReplayTransaction,
+    Protocol,
+):
     """One database transaction; ``now`` is its clock."""
 
     now: datetime
@@ -128,8 +138,8 @@ class Transaction(SamplingTransaction, PolicyTransaction, TickTransaction, Comma
     def begin_tick(self, occurrence_id: int, gates: Gates) -> BegunTick | NotBegun:
         """Begin a recorded tick, or say (and record) why not: compare-and-set under the policy's row lock."""
 
-    def tick_inputs(self, begun: BegunTick) -> TickInputs:
-        """Read what all machines of a tick share."""
+    def tick_inputs(self, begun: BegunTick, *, tariffs_from: datetime | None = None) -> TickInputs:
+        """Read what all machines of a tick share; tariffs that ended before ``tariffs_from`` (None: now) are left out."""
 
     def adopt_foreign_changes(self, policy: Policy, inputs: TickInputs) -> int:
         """Notice machines that do what nobody here asked for; count each once and take it as the new state."""

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 _URL_SETTING = "BLSFLOW_SCHEDULER_DATABASE_URL"
 _CONFLICTS = {"40001", "40P01", "55P03"}
 _UNAVAILABLE_CLASSES = {"08", "53", "57", "58"}
+_PLACEHOLDER = re.compile(r"(?<![:\w]):([a-z_]+)")
 _STATEMENT = re.compile(r"^-- name: (\w+)\n", re.MULTILINE)
 
 
@@ -194,6 +195,11 @@ def literal(value: object) -> str:
     """Quote a value for statements that take no parameters (COPY of a query)."""
     text: str = pg8000.native.literal(value)
     return text
+
+
+def inlined(statement: str, /, **params: object) -> str:
+    """Put quoted literals in the places of a named statement's parameters: COPY of a query takes none."""
+    return _PLACEHOLDER.sub(lambda match: literal(params[match.group(1)]), statements()[statement])
 
 
 @contextmanager

@@ -12,10 +12,12 @@ from blsflow.adapters.postgres.control import ControlQueries
 from blsflow.adapters.postgres.converse import ConverseQueries
 from blsflow.adapters.postgres.decide import DecideQueries
 from blsflow.adapters.postgres.execute import ExecuteQueries
+from blsflow.adapters.postgres.logs import LogQueries
 from blsflow.adapters.postgres.notify import NotifyQueries
 from blsflow.adapters.postgres.pages import PageQueries
 from blsflow.adapters.postgres.policies import PolicyQueries
 from blsflow.adapters.postgres.reconcile import ReconcileQueries
+from blsflow.adapters.postgres.replay import ReplayQueries
 from blsflow.adapters.postgres.requests import RequestQueries
 from blsflow.adapters.postgres.sampling import SamplingQueries
 from blsflow.adapters.postgres.schedules import ScheduleQueries
@@ -48,7 +50,9 @@ class PostgresTransaction(
     SamplingQueries,
     ScheduleQueries,
     NotifyQueries,
+    LogQueries,
     ControlQueries,
+    ReplayQueries,
     RequestQueries,
     PolicyQueries,
     TickRecordQueries,
