@@ -13,10 +13,25 @@ from typing import TYPE_CHECKING, Any, Final
 from local.openapi import DOCUMENT_FILE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
 UUID: Final = "7b1e2f30-4a5b-4c6d-8e7f-90a1b2c3d4e5"
 _OF_FORMAT: Final = {"date-time": "2027-01-01T00:00:00Z", "date": "2027-01-01", "uuid": UUID}
+
+
+IDS_OF: Final = {
+    "policy_id": "select min(id) from smart_schedule_policy_groups where tenant_id = '{tenant}'",
+    "schedule_id": "select min(id) from smart_schedule_schedules where tenant_id = '{tenant}'",
+    "occurrence_id": "select min(id) from smart_schedule_occurrences where tenant_id = '{tenant}'",
+    "tick_id": "select min(id) from smart_schedule_ticks where tenant_id = '{tenant}'",
+    "machine_id": "select min(id) from machines where tenant_id = '{tenant}'",
+    "project_id": "select min(id) from projects where tenant_id = '{tenant}'",
+    "notification_id": "select min(id) from smart_schedule_outbox where tenant_id = '{tenant}'",
+    "job_id": "select min(id::text) from smart_schedule_attempts where tenant_id = '{tenant}'",
+    "attempt_id": "select min(id::text) from smart_schedule_attempts where tenant_id = '{tenant}'",
+    "run_id": "select min(id::text) from smart_schedule_benchmark_runs where tenant_id = '{tenant}'",
+}
+"""By path parameter, where an id of a tenant's own is found."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,6 +99,17 @@ def _operations() -> Iterator[Operation]:
                 body=content.get("application/json", {}).get("schema"),
                 described=described,
             )
+
+
+def owned_ids(operation: Operation, tenant: str, ask: Callable[[str], object]) -> dict[str, object]:
+    """An id of a tenant's own for each of an operation's path parameters, or one of nobody's where it has none."""
+    names = [parameter["name"] for parameter in operation.of("path")]
+    return {name: ask(IDS_OF[name].format(tenant=tenant)) or unowned_id(name) for name in names}
+
+
+def unowned_id(name: str) -> object:
+    """An id that nobody has."""
+    return UUID if "::text" in IDS_OF[name] else 987_654_321
 
 
 def resolved(schema: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -73,7 +73,11 @@ IdempotencyKey = Annotated[
 ]
 Text = Annotated[str, AfterValidator(_storable)]
 Why = Annotated[
-    Text, AfterValidator(_said), Field(min_length=1, max_length=500, description="why, for the record")
+    Text,
+    AfterValidator(_said),
+    Field(
+        min_length=1, max_length=500, description="why, for the record", json_schema_extra={"pattern": r"\S"}
+    ),
 ]
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
@@ -16,7 +16,7 @@ _DEFAULTS: dict[str, Any] = dict(LIMITS)
 class ScopeDocument(Strict):
     """A resource whose machines the policy covers."""
 
-    resource_type: Literal["tenant", "cluster", "model", "machine"]
+    resource_type: Literal["tenant", "cluster", "model", "machine"] = Field(examples=["cluster"])
     resource_id: str = Field(description="* for the tenant", examples=["17"])
 
 
@@ -25,7 +25,7 @@ class PolicyWindowDocument(Strict):
 
     starts: Clock
     ends: Clock
-    action: WindowAction
+    action: Annotated[WindowAction, Field(strict=False)]
     priority: int = Field(default=0, description="the higher counts, then the earlier in the list")
     weekdays: list[int] | None = Field(
         default=None, description="ISO; the day on which the window begins; left out: every day"
@@ -37,7 +37,7 @@ class PolicyDocument(Strict):
     """What a policy group is to do; every limit may be left out."""
 
     name: str = Field(min_length=1, max_length=LONGEST_NAME)
-    mode: Mode
+    mode: Annotated[Mode, Field(strict=False)]
     execution_mode: Literal["dry_run", "shadow"] | None = Field(
         default=None, description="how far a new policy goes (shadow); only for creating one"
     )
@@ -63,7 +63,9 @@ class PolicyDocument(Strict):
     min_dwell_sec: int = _DEFAULTS["min_dwell_sec"]
     switch_cost_sec: int = _DEFAULTS["switch_cost_sec"]
     holding_time_sec: int = _DEFAULTS["holding_time_sec"]
-    negative_profit_action: NegativeProfitAction = NegativeProfitAction(_DEFAULTS["negative_profit_action"])
+    negative_profit_action: Annotated[NegativeProfitAction, Field(strict=False)] = NegativeProfitAction(
+        _DEFAULTS["negative_profit_action"]
+    )
     restart_threshold_cny_per_day: float = _DEFAULTS["restart_threshold_cny_per_day"]
     decision_validity_sec: int = _DEFAULTS["decision_validity_sec"]
     freeze_after_failures: int = _DEFAULTS["freeze_after_failures"]

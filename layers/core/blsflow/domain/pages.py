@@ -98,9 +98,16 @@ def decode(text: str, kinds: Sequence[type]) -> list[object]:
     """Read a cursor with values of these types; anything else is refused."""
     try:
         plain = json.loads(base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)))
-        return [_value(value, kind) for value, kind in zip(plain, kinds, strict=True)]
+        values = [_value(value, kind) for value, kind in zip(plain, kinds, strict=True)]
     except (ValueError, TypeError, AttributeError, OverflowError, RecursionError, binascii.Error) as error:
-        raise InvalidExecutionRequest(field="cursor", value=text, cause="not a cursor of ours") from error
+        raise _refused(text) from error
+    if encode(values) != text:  # it says the same as one of ours, and is written another way
+        raise _refused(text)
+    return values
+
+
+def _refused(cursor: str) -> InvalidExecutionRequest:
+    return InvalidExecutionRequest(field="cursor", value=cursor, cause="not a cursor of ours")
 
 
 def encode_cursor(*values: object) -> str:
