@@ -82,8 +82,8 @@ def document() -> dict[str, Any]:
 
 
 def operations() -> list[Operation]:
-    """Every operation, in the document's order."""
-    return list(_operations())
+    """Every operation that the API's own function answers, in the document's order."""
+    return [operation for operation in _operations() if "x-function" not in operation.described]
 
 
 def _operations() -> Iterator[Operation]:

@@ -13,6 +13,7 @@ from aws_lambda_powertools.event_handler.openapi.models import HTTPBearer, Serve
 from blsflow.web.problems import CONTENT_TYPE, PROBLEMS
 
 from .routing import PREFIX, app, operation
+from .streaming import stream_paths
 
 _ANY: Final = ("malformed_request", "invalid_request", "internal_error", "unavailable")
 _OF_SIGNED_IN: Final = ("unauthorized", "insufficient_scope")
@@ -74,6 +75,7 @@ def openapi_document() -> dict[str, Any]:
             security_schemes={"jwt": HTTPBearer(bearerFormat="JWT")},
         )
     )
+    document["paths"] |= stream_paths()
     schemas = document["components"]["schemas"]
     for name in ("HTTPValidationError", "ResponseValidationError", "ValidationError"):
         schemas.pop(name, None)
