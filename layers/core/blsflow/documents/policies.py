@@ -75,7 +75,9 @@ class PolicyDocument(Strict):
     holding_time_sec: int = Field(
         default=_DEFAULTS["holding_time_sec"], json_schema_extra={"minimum": 1, "maximum": 2_592_000}
     )
-    negative_profit_action: NegativeProfitAction = NegativeProfitAction(_DEFAULTS["negative_profit_action"])
+    negative_profit_action: Annotated[NegativeProfitAction, Field(strict=False)] = NegativeProfitAction(
+        _DEFAULTS["negative_profit_action"]
+    )
     restart_threshold_cny_per_day: float = _DEFAULTS["restart_threshold_cny_per_day"]
     decision_validity_sec: int = Field(
         default=_DEFAULTS["decision_validity_sec"], json_schema_extra=_least(1)
