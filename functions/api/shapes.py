@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Annotated, Any, Final, Generic, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Final, Generic, Self, TypeVar
 
 from aws_lambda_powertools.event_handler.openapi.params import Header, Path, Query
 from pydantic import AfterValidator, AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Field
 
 from blsflow.documents import located
+from blsflow.domain import pages
 from blsflow.domain.pages import LARGEST_ID, MOST_ROWS, encode_cursor, id_of_cursor
 
 if TYPE_CHECKING:
@@ -98,6 +99,13 @@ class Page(Answer, Generic[T]):
 
     items: list[T]
     next_cursor: str | None
+
+    @classmethod
+    def of(cls, page: pages.Page, item: type[Answer]) -> Self:
+        """Read each row of a page."""
+        return cls.model_validate(
+            {"items": [item.model_validate(row) for row in page.rows], "next_cursor": page.cursor}
+        )
 
 
 def id_page(items: Sequence[T], limit: int, *, key: str = "id") -> Page[T]:

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from blsflow.flow.notify import NotifyReport
     from blsflow.flow.reconcile import ReconcileReport
     from blsflow.flow.sampling import SamplingReport
-    from blsflow.ports import DeviceControl, ExecutionService, LogPage, ProfitFeed, Publisher, Queue
+    from blsflow.ports import DeviceControl, ExecutionService, LogPage, ProfitFeed, Publisher, Queue, Store
     from blsflow.ports.sampling import Workflow
 
 _FEED_TIMEOUT_SEC: Final = 5.0
@@ -192,13 +192,15 @@ class Application:
             ),
         )
 
-    def command(self, request: CommandRequest, *, tenant_id: str, request_id: str, by: str) -> SentCommand:
-        """Prepare an operator's command for the machines that it can move."""
+    def command(
+        self, request: CommandRequest, *, tenant_id: str, request_id: str, by: str, store: Store | None = None
+    ) -> SentCommand:
+        """Prepare an operator's command for the machines that it can move; ``store`` may be one tenant's own."""
         from blsflow.flow.commands import CommandSettings, command  # noqa: PLC0415 - only operators command
 
         settings = self.settings
         return command(
-            self.store,
+            store or self.store,
             request,
             tenant_id=tenant_id,
             request_id=request_id,
