@@ -29,6 +29,7 @@ IDS_OF: Final = {
     "notification_id": "select min(id) from smart_schedule_outbox where tenant_id = '{tenant}'",
     "job_id": "select min(id::text) from smart_schedule_attempts where tenant_id = '{tenant}'",
     "attempt_id": "select min(id::text) from smart_schedule_attempts where tenant_id = '{tenant}'",
+    "command_id": "select min(id::text) from smart_schedule_commands where tenant_id = '{tenant}'",
     "run_id": "select min(id::text) from smart_schedule_benchmark_runs where tenant_id = '{tenant}'",
 }
 """By path parameter, where an id of a tenant's own is found."""

@@ -78,8 +78,8 @@ class Backtest(Replayed):
 class BacktestIn(Strict):
     """The period, its end not included, and how finely it is gone through."""
 
-    since: Annotated[Instant, Field(strict=False)]
-    until: Annotated[Instant, Field(strict=False)]
+    since: Annotated[Instant, Field(strict=False, examples=["2026-11-01T00:00:00Z"])]
+    until: Annotated[Instant, Field(strict=False, examples=["2026-11-02T00:00:00Z"])]
     step_sec: Annotated[int, Field(ge=1, le=86_400)] = 900
 
 

@@ -112,7 +112,7 @@ def test_every_operation_says_what_it_does_and_how_it_refuses(operation: Operati
 def test_reading_needs_one_scope_and_changing_another(operation: Operation) -> None:
     """R9.1: what is good for reading alone changes nothing."""
     if operation.scope == Scope.READ:
-        assert operation.method == "GET" or operation.name in {"preview_rule", "dry_run_policy"}
+        assert operation.method == "GET" or operation.name in {"preview_rule", "dry_run_policy", "backtest_policy"}
     elif operation.scope is not None:
         assert operation.method in {"POST", "PUT", "DELETE"}
 
