@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import binascii
 import json
 from typing import TYPE_CHECKING, Any, Final
 
@@ -28,7 +27,7 @@ def with_text_body(event: Mapping[str, Any]) -> dict[str, Any]:
         if len(raw) > MOST_BYTES:
             raise Problem("payload_too_large", f"send at most {MOST_BYTES} bytes", limit=MOST_BYTES)
         text = raw.decode()
-    except (binascii.Error, UnicodeError) as error:
+    except ValueError as error:  # neither base64 nor UTF-8
         raise Problem("malformed_request", "the body is not UTF-8") from error
     return {**event, "body": text, "isBase64Encoded": False}
 
