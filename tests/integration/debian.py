@@ -90,6 +90,9 @@ class Server(EmbeddedPostgres):
         assert self._server is not None
         self._server.send_signal(how)
         self._server.wait(30)
+        (self._data_dir / "postmaster.pid").unlink(
+            missing_ok=True
+        )  # a power cut leaves one that says "ready"
         self._launch()
 
     def certify(self, certificate: bytes, key: bytes) -> None:
