@@ -17,7 +17,7 @@ compile = $(UV) pip compile --quiet --universal --generate-hashes \
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup tools check rules test fmt migrate schema demo lock build validate clean
+.PHONY: help setup tools check rules test fmt migrate schema demo storm mutations lock build validate clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | column -t -s "$$(printf '\t')" 2>/dev/null \
@@ -84,6 +84,14 @@ schema: setup ## write docs/schema.sql anew from the migrations
 
 demo: setup tools ## the whole product on this machine, until interrupted; ONCE=1 ends by itself
 	$(BIN)/python -m local.demo $(if $(ONCE),--once)
+
+## --- at length, for every night
+
+storm: setup ## 100,000 sequences of whatever may happen; SEQUENCES=n, or SEED=n to tell one again
+	$(BIN)/python -m tests.storm $(if $(SEED),--seed $(SEED),--sequences $(or $(SEQUENCES),100000)) $(if $(RESULTS),--results $(RESULTS))
+
+mutations: setup ## break the product in every known way and see the storm find it
+	$(BIN)/python -m tests.storm --mutations
 
 ## --- the template
 
