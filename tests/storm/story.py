@@ -192,7 +192,7 @@ class Story:
 
     def _unfollowed(self) -> None:
         """Nobody follows for as long as locks of the unsent live, while prices turn."""
-        for _ in range(2):
+        for _ in range(3):
             self._price()
             self.stage.forward(170)
             self.stage.report()
