@@ -91,12 +91,6 @@ MUTATIONS: Final[Mapping[str, Mutation]] = {
         old=_FREED_OF_ATTEMPT,
         new=_FREED_OF_ATTEMPT + " and false",
     ),
-    "slot_never_freed": Mutation(
-        breaks="R8.7: a tick does not end when its last batch was sent",
-        statement="end_tick_if_sent",
-        old="o.state in ('running', 'cancelling')",
-        new="o.state in ('cancelling')",
-    ),
     "slot_freed_when_unclear": Mutation(
         breaks="R8.4: a conversation whose start is unclear frees its schedule's slot",
         statement="conversation_unclear",

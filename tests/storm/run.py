@@ -95,9 +95,12 @@ def storm(  # noqa: PLR0913 - where, with what, how much of it, and who wants to
             result.failures += failures
             result.seconds = time.monotonic() - began
             progress(result)
+            if result.failures and mutation is not None:
+                for worker in workers:
+                    worker.kill()  # it was found
     for worker in workers:
         worker.join()
-        if worker.exitcode:
+        if worker.exitcode and mutation is None:
             result.failures.append(f"a process of the storm ended with exit code {worker.exitcode}")
     return result
 
@@ -106,6 +109,7 @@ def _carry_out(share: Share, told: Connection) -> None:
     """Carry out one share in this process."""
     with told, ExitStack() as undo:
         maintenance = undo.enter_context(closing(Session(share.server)))
+        maintenance.run(f"drop database if exists {share.name} with (force)")
         maintenance.run(f"create database {share.name} template {share.template} strategy file_copy")
         undo.callback(maintenance.run, f"drop database {share.name} with (force)")
         if share.mutation is not None:

@@ -199,6 +199,20 @@ class Story:
             self._scan()
             self.deliver_all()
 
+    def _meanwhile(self) -> None:
+        """People change their minds between a decision and its sending."""
+        self._price()
+        self.stage.forward(61)
+        self.stage.report()
+        self._scan()
+        decided, self.messages["decide"] = self.messages["decide"], []
+        for message in decided:
+            self._deliver("decide", message)
+        self.stage.forward(1)
+        self._random.choice((self._lease, self._freeze, self._disable, self._mode, self._hold))()
+        self.stage.forward(1)
+        self.deliver_all()
+
     def _shuffled(self) -> None:
         for messages in self.messages.values():
             self._random.shuffle(messages)
@@ -442,6 +456,7 @@ class Story:
             (6, ("a late message", self._late)),
             (3, ("messages are lost", self._lose)),
             (8, ("a follower", self._follow)),
+            (8, ("people change their minds", self._meanwhile)),
             (4, ("nobody follows for a while", self._unfollowed)),
             (4, ("notify", self._notify)),
             (3, ("sampling", self._sample)),
