@@ -152,9 +152,10 @@ def _of_kind(schema: Mapping[str, Any]) -> Any:
         case "array":
             return [sample(schema["items"])] * max(1, schema.get("minItems", 0))
         case "integer" | "number":
-            return max(
-                1, int(schema.get("minimum", 1)) if schema.get("default") is None else schema["default"]
-            )
+            if schema.get("default") is not None:
+                return schema["default"]
+            least = max(1, schema.get("minimum", schema.get("exclusiveMinimum", 0) + 1))
+            return min(least, schema.get("maximum", least))
         case "boolean":
             return True
     letters = "a" * max(1, schema.get("minLength", 1))

@@ -318,6 +318,9 @@ class Transaction(
     def change_lease(self, tenant_id: str, *, holder: str, by: str, why: str) -> LeaseChange | None:
         """Say which system may act for a tenant; None if nothing is known of the tenant."""
 
+    def schema_version(self) -> str:
+        """Return the newest migration that was applied."""
+
     def lease_of(self, tenant_id: str) -> Lease:
         """Return which system may act for a tenant."""
 

@@ -243,7 +243,8 @@ def _connect(
             f"set jit = off; set statement_timeout = {int(statement_timeout * 1000)}; set lock_timeout = 10000;"
             " set idle_in_transaction_session_timeout = 120000; set time zone 'UTC'"
         )
-        sock.settimeout(statement_timeout + 10)
+        # Not `sock`: under TLS it has been handed over to the driver's own, and is closed.
+        connection._usock.settimeout(statement_timeout + 10)  # noqa: SLF001 - the driver shows its socket nowhere else
     except BaseException:
         sock.close()
         raise
