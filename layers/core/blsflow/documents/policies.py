@@ -24,8 +24,8 @@ def _least(least: int) -> dict[str, Any]:
 class ScopeDocument(Strict):
     """A resource whose machines the policy covers."""
 
-    resource_type: Literal["tenant", "cluster", "model", "machine"] = Field(examples=["cluster"])
-    resource_id: str = Field(description="* for the tenant", examples=["17"])
+    resource_type: Literal["tenant", "cluster", "model", "machine"] = Field(examples=["tenant"])
+    resource_id: str = Field(description="* for the tenant", examples=["*", "17"])
 
 
 class PolicyWindowDocument(Strict):
