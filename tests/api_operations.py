@@ -83,8 +83,8 @@ def document() -> dict[str, Any]:
 
 
 def operations() -> list[Operation]:
-    """Every operation, in the document's order."""
-    return list(_operations())
+    """Every operation that the API's own function answers, in the document's order."""
+    return [operation for operation in _operations() if "x-function" not in operation.described]
 
 
 def _operations() -> Iterator[Operation]:
@@ -119,7 +119,7 @@ def resolved(schema: Mapping[str, Any]) -> Mapping[str, Any]:
         if "$ref" in schema:
             schema = document()["components"]["schemas"][schema["$ref"].rpartition("/")[2]]
         elif "oneOf" in schema or "anyOf" in schema:
-            told = {name: schema[name] for name in ("examples", "default") if schema.get(name) is not None}
+            told = {name: schema[name] for name in ("examples", "default") if name in schema}
             choices = schema.get("oneOf") or schema["anyOf"]
             schema = {**next(each for each in choices if each.get("type") != "null"), **told}
         else:
@@ -142,7 +142,10 @@ def sample(schema: Mapping[str, Any]) -> Any:
 
 
 def _of_kind(schema: Mapping[str, Any]) -> Any:
-    match schema.get("type"):
+    kind = schema.get("type")
+    if kind not in {"object", "array"} and "default" in schema:
+        return schema["default"]
+    match kind:
         case "object":
             return {name: sample(each) for name, each in schema.get("properties", {}).items()}
         case "array":
@@ -152,4 +155,4 @@ def _of_kind(schema: Mapping[str, Any]) -> Any:
         case "boolean":
             return True
     letters = "a" * max(1, schema.get("minLength", 1))
-    return schema.get("default") or _OF_FORMAT.get(schema.get("format", ""), letters)
+    return _OF_FORMAT.get(schema.get("format", ""), letters)

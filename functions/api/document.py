@@ -13,11 +13,12 @@ from aws_lambda_powertools.event_handler.openapi.models import HTTPBearer, Serve
 from blsflow.web.problems import CONTENT_TYPE, PROBLEMS
 
 from .routing import PREFIX, app, operation
+from .streaming import stream_paths
 
 _ANY: Final = ("malformed_request", "invalid_request", "internal_error", "unavailable")
 _OF_SIGNED_IN: Final = ("unauthorized", "insufficient_scope")
 _OF_BODIES: Final = ("payload_too_large", "unsupported_media_type")
-_BOUNDS: Final = {"ge": "minimum", "le": "maximum"}
+_BOUNDS: Final = {"ge": "minimum", "le": "maximum", "gt": "exclusiveMinimum", "lt": "exclusiveMaximum"}
 """JSON Schema's names for what Powertools writes under its own."""
 _PROBLEM_SCHEMA: Final = {
     "title": "Problem",
@@ -74,6 +75,7 @@ def openapi_document() -> dict[str, Any]:
             security_schemes={"jwt": HTTPBearer(bearerFormat="JWT")},
         )
     )
+    document["paths"] |= stream_paths()
     schemas = document["components"]["schemas"]
     for name in ("HTTPValidationError", "ResponseValidationError", "ValidationError"):
         schemas.pop(name, None)

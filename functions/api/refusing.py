@@ -74,6 +74,7 @@ _REFUSALS: Final[Mapping[type[Exception], Callable[[Any], Problem]]] = {
     ),
     TooMuchToReplay: lambda e: Problem("conflict", str(e), machines=e.machines, steps=e.steps, limit=e.limit),
     ticks.UnknownTick: _missing("tick", "tick_id"),
+    ticks.UnknownMachine: _missing("machine", "machine_id"),
     ticks.UnknownDecision: lambda e: Problem(
         "not_found",
         f"tick {e.tick_id} decided nothing for machine {e.machine_id}, or too long ago",

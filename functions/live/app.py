@@ -6,6 +6,7 @@ it saw, makes one of them (``retry`` says how soon).
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any, Final
 
 from blsflow.bootstrap import application
@@ -27,7 +28,8 @@ if TYPE_CHECKING:
 _HOLD_SEC = 25
 """Below API Gateway's 30 s, with time for a new connection to the database before and a look after."""
 _RETRY_MS: Final = 500
-_PARAMETERS: Final = {"policy_id", "after_id", "backfill", "access_token"}
+_PARAMETERS: Final = {"policy_id", "after_id", "backfill", "texts", "access_token"}
+_DATA: Final = "data: "
 _FULL_RETRY_SEC: Final = 10
 
 
@@ -52,7 +54,7 @@ def _answer(event: Mapping[str, Any], line: dict[str, object]) -> dict[str, Any]
     caller.require(Scope.READ)
     line["tenant_id"] = caller.tenant_id
     try:
-        query = _query_of(event)
+        query, in_words = _query_of(event), _flag(event, "texts")
         line["policy_id"] = query.policy_id
         answer = application().live(query, tenant_id=caller.tenant_id, hold=hold)
     except InvalidDocument as fault:
@@ -80,17 +82,32 @@ def _answer(event: Mapping[str, Any], line: dict[str, object]) -> dict[str, Any]
     return {
         "statusCode": 200,
         "headers": {"content-type": "text/event-stream; charset=utf-8", "cache-control": "no-store"},
-        "body": _body(answer),
+        "body": _body(answer, in_words=in_words),
     }
 
 
-def _body(answer: LiveAnswer) -> str:
+def _body(answer: LiveAnswer, *, in_words: bool) -> str:
     """Write the answer as a stream: what the client keeps as its last id is in every one of them."""
     begin = f"retry: {_RETRY_MS}\n\n"
     if answer.lost is not None:
         told = f'{{"code":"position_lost","params":{{"position":"{answer.lost}"}}}}'
         return f"{begin}event: reset\nid: {answer.place}\ndata: {told}\n\n"
-    return begin + (answer.frames or f": nothing new\nid: {answer.place}\n\n")
+    frames = _with_texts(answer.frames) if in_words else answer.frames
+    return begin + (frames or f": nothing new\nid: {answer.place}\n\n")
+
+
+def _with_texts(frames: str) -> str:
+    """Put what each event says, in both languages, beside its code; only who asks for texts pays for them (R9.4)."""
+    from blsflow.domain.texts import render  # noqa: PLC0415 - see above
+
+    lines = frames.split("\n")
+    for number, line in enumerate(lines):
+        if line.startswith(_DATA):
+            told = json.loads(line.removeprefix(_DATA))
+            said = render(told["code"], told["params"])
+            told["texts"] = {"en": said.en, "zh": said.zh}
+            lines[number] = _DATA + json.dumps(told, ensure_ascii=False, separators=(",", ":"))
+    return "\n".join(lines)
 
 
 def _query_of(event: Mapping[str, Any]) -> LiveQuery:
@@ -101,7 +118,7 @@ def _query_of(event: Mapping[str, Any]) -> LiveQuery:
             raise InvalidDocument(
                 field=name,
                 value=given[name][:100],
-                cause="is no parameter of a stream: use policy_id, after_id, backfill",
+                cause="is no parameter of a stream: use policy_id, after_id, backfill, texts",
             )
     seen = (event.get("headers") or {}).get("last-event-id", "").strip()
     after_id = given.get("after_id", "")
@@ -115,6 +132,13 @@ def _query_of(event: Mapping[str, Any]) -> LiveQuery:
     return LiveQuery(
         policy_id=_number(given, "policy_id"), after=after, backfill=_number(given, "backfill") or 0
     )
+
+
+def _flag(event: Mapping[str, Any], name: str) -> bool:
+    text = (event.get("queryStringParameters") or {}).get(name, "false")
+    if text not in {"true", "false"}:
+        raise InvalidDocument(field=name, value=text[:100], cause="use true or false")
+    return bool(text == "true")
 
 
 def _number(given: Mapping[str, str], name: str) -> int | None:
