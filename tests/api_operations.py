@@ -119,7 +119,11 @@ def resolved(schema: Mapping[str, Any]) -> Mapping[str, Any]:
         if "$ref" in schema:
             schema = document()["components"]["schemas"][schema["$ref"].rpartition("/")[2]]
         elif "oneOf" in schema or "anyOf" in schema:
-            told = {name: schema[name] for name in ("examples", "default") if name in schema}
+            told = {
+                name: value
+                for name, value in schema.items()
+                if name not in {"oneOf", "anyOf", "discriminator"} and value is not None
+            }
             choices = schema.get("oneOf") or schema["anyOf"]
             schema = {**next(each for each in choices if each.get("type") != "null"), **told}
         else:
@@ -159,7 +163,9 @@ def _of_kind(schema: Mapping[str, Any]) -> Any:
         case "array":
             return [sample(schema["items"])] * max(1, schema.get("minItems", 0))
         case "integer" | "number":
-            return max(1, int(schema.get("minimum", 1)))
+            return max(
+                1, int(schema.get("minimum", 1)) if schema.get("default") is None else schema["default"]
+            )
         case "boolean":
             return True
     letters = "a" * max(1, schema.get("minLength", 1))

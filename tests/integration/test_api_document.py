@@ -13,7 +13,7 @@ from openapi_spec_validator import OpenAPIV31SpecValidator
 
 from blsflow.web.caller import Scope
 from blsflow.web.problems import PROBLEMS
-from local.openapi import DOCUMENT_FILE, rendered
+from local.openapi import DOCUMENT_FILE, GUIDE_FILE, rendered, with_tables
 from local.stack.processes import REPOSITORY
 from tests.api_operations import Operation, document, operations
 from tests.integration.api_deployment import ApiDeployment, deployed
@@ -50,6 +50,15 @@ def _call(operation: Operation, who: Api) -> Any:
 def test_the_published_document_is_the_generated_one() -> None:
     """R9.1: docs/openapi.json is what the code validates against; `make openapi` writes it."""
     assert DOCUMENT_FILE.read_text(encoding="utf-8") == rendered()
+
+
+def test_the_guides_tables_are_the_generated_ones() -> None:
+    """R9.1, R9.2: docs/api.md lists every operation with its scope, and every problem."""
+    guide = GUIDE_FILE.read_text(encoding="utf-8")
+    assert guide == with_tables(guide)
+    assert all(f"| `{code}` |" in guide for code in PROBLEMS)
+    scoped = [each for path in document()["paths"].values() for each in path.values() if "x-scope" in each]
+    assert guide.count("| `schedule:") == len(scoped)
 
 
 def test_the_document_is_valid_openapi() -> None:
