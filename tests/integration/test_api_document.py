@@ -142,7 +142,10 @@ def test_its_sample_is_understood(operation: Operation) -> None:
     """R9.1: what the document says an operation takes, it takes, and it answers as it says it does."""
     answered = _call(operation, Api(tenant="newcomer"))
     assert answered.status not in {400, 413, 415, 428}, answered.body
-    assert answered.code not in {"invalid_request", "invalid_execution_request"}, answered.body
+    if answered.status == 422:  # what it names is not a newcomer's; that it is named so is understood
+        assert all("there is no such" in error["cause"] for error in answered.body["params"]["errors"]), (
+            answered.body
+        )
     described = operation.described["responses"][str(answered.status)]
     assert answered.headers["content-type"] in described["content"]
     if answered.code is not None:
