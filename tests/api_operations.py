@@ -145,10 +145,21 @@ def sample(schema: Mapping[str, Any]) -> Any:
     return schema["const"] if "const" in schema else _of_kind(schema)
 
 
+def _is_left_out(schema: Mapping[str, Any]) -> bool:
+    """Whether a field says most by not being there: it may be null, and nothing shows what else it could be."""
+    told = resolved(schema)
+    return is_nullable(schema) and told.get("type") not in {"object", "array"} and "examples" not in told
+
+
 def _of_kind(schema: Mapping[str, Any]) -> Any:
-    match schema.get("type"):
+    kind = schema.get("type")
+    if kind not in {"object", "array"} and "default" in schema:
+        return schema["default"]
+    match kind:
         case "object":
-            return {name: sample(each) for name, each in schema.get("properties", {}).items()}
+            required = schema.get("required", ())
+            fields = schema.get("properties", {}).items()
+            return {name: sample(each) for name, each in fields if name in required or not _is_left_out(each)}
         case "array":
             return [sample(schema["items"])] * max(1, schema.get("minItems", 0))
         case "integer" | "number":
@@ -159,4 +170,4 @@ def _of_kind(schema: Mapping[str, Any]) -> Any:
         case "boolean":
             return True
     letters = "a" * max(1, schema.get("minLength", 1))
-    return schema.get("default") or _OF_FORMAT.get(schema.get("format", ""), letters)
+    return _OF_FORMAT.get(schema.get("format", ""), letters)

@@ -30,7 +30,9 @@ class CommandIn(Strict):
 
     action: Annotated[CommandKind, Field(strict=False)]
     machine_ids: Annotated[list[Id], Field(min_length=1, max_length=MOST_MACHINES)]
-    project_id: Id | None = None
+    project_id: Annotated[Id | None, Field(description="to which; for switch and start", examples=[101])] = (
+        None
+    )
     reason: Why
 
 

@@ -18,7 +18,7 @@ from .streaming import stream_paths
 _ANY: Final = ("malformed_request", "invalid_request", "internal_error", "unavailable")
 _OF_SIGNED_IN: Final = ("unauthorized", "insufficient_scope")
 _OF_BODIES: Final = ("payload_too_large", "unsupported_media_type")
-_BOUNDS: Final = {"ge": "minimum", "le": "maximum"}
+_BOUNDS: Final = {"ge": "minimum", "le": "maximum", "gt": "exclusiveMinimum", "lt": "exclusiveMaximum"}
 """JSON Schema's names for what Powertools writes under its own."""
 _PROBLEM_SCHEMA: Final = {
     "title": "Problem",

@@ -16,7 +16,7 @@ from blsflow.flow.report import report
 from blsflow.web.caller import Scope
 
 from .routing import answer, caller, operation, store
-from .shapes import Answer, Instant, PathId
+from .shapes import Answer, Digits, Instant, PathId
 
 TAG = "reports"
 _MOST_DECISIONS: Final = 500_000
@@ -90,7 +90,7 @@ def report_policy(
     policy_id: PathId,
     days: Annotated[float, Query(gt=0, le=366)] = 7,
     every_sec: Annotated[
-        int, Query(ge=0, le=86_400, description="look at one tick per so many seconds only")
+        int, Digits, Query(ge=0, le=86_400, description="look at one tick per so many seconds only")
     ] = 0,
 ) -> Response[Report]:
     """Report what a policy would have moved and gained, had it acted on its own for the last days.

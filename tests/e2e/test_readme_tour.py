@@ -8,6 +8,8 @@ import subprocess
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
+import pytest
+
 from local.stack.processes import REPOSITORY
 
 if TYPE_CHECKING:
@@ -21,6 +23,7 @@ _BLOCK = re.compile(r"```(\w*)\n(.*?)```", re.DOTALL)
 _END = "-- end of block --"
 
 
+@pytest.mark.timeout(300)
 def test_every_command_of_the_tour_answers_what_the_tour_says(product: Watched, tmp_path: Path) -> None:
     """R11.5, R9.1: the blocks run one after the other in one shell; below each stands what it prints, "…" for anything."""
     product.tick(POLICY)

@@ -64,7 +64,7 @@ RAW_PATHS = [
     "1?",
 ]
 QUERIES = {
-    "integer": [*WRONG, "", "1,2", "0"],
+    "integer": [*WRONG, "", "1,2"],
     "date-time": [
         *WRONG,
         "",
@@ -169,7 +169,8 @@ def test_no_query_parameter_is_guessed(operation: Operation) -> None:
         kind = "enum" if "enum" in schema else schema.get("format", schema["type"])
         garbage = ["x" * 401, "eyJ", "AA==", "\x00", "9" * 300] if name == "cursor" else QUERIES.get(kind, [])
         for bad in garbage:
-            _assert_refused(_sent(operation, query={name: bad}), (name, bad), field=f"query.{name}")
+            answered = _sent(operation, query={name: bad})
+            _assert_refused(answered, (name, bad), field=f"query.{name}" if answered.status == 422 else None)
     for unknown in ("no_such", "limit[]", "__proto__", "Limit", "\x00", "tenant_id"):
         _assert_refused(_sent(operation, query={unknown: "1"}), unknown, field="query.")
 

@@ -127,7 +127,8 @@ def test_without_a_database_everybody_is_told_to_try_again(
     """R9.2: a database that does not answer is no fault of ours and no word about where it is."""
     monkeypatch.setenv("BLSFLOW_SCHEDULER_DATABASE_URL", f"postgresql://blsflow:{CANARY}@127.0.0.1:9/blsflow")
     bootstrap.application.cache_clear()
-    bootstrap.application().own_decide_queue = InlineQueue()
+    application = bootstrap.application()
+    application.own_decide_queue = application.own_execute_queue = InlineQueue()
     answered = _sent(operation)
     bootstrap.application.cache_clear()
     if operation.name in {"openapi", "preview_rule"}:

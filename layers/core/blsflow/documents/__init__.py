@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Annotated
 from pydantic import BaseModel, ConfigDict, Field
 
 from blsflow.domain.errors import InvalidDocument
+from blsflow.domain.pages import LARGEST_ID
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-Id = Annotated[int, Field(gt=0)]
+Id = Annotated[int, Field(ge=1, le=LARGEST_ID)]
 Clock = Annotated[str, Field(description="local time of day, HH:MM or HH:MM:SS", examples=["08:00"])]
 
 

@@ -38,7 +38,9 @@ class PolicyWindowDocument(Strict):
     weekdays: list[int] | None = Field(
         default=None, description="ISO; the day on which the window begins; left out: every day"
     )
-    project_id: Id | None = Field(default=None, description="what to run; for run_project and start")
+    project_id: Id | None = Field(
+        default=None, description="what to run; for run_project and start", examples=[101]
+    )
 
 
 class PolicyDocument(Strict):

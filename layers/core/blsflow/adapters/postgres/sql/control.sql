@@ -86,7 +86,7 @@ select p.id, p.tenant_id, p.name, p.version, p.mode, p.execution_mode, p.enabled
             union all
             select r.id from smart_schedule_benchmark_runs r
             where r.policy_id = p.id and r.state in ('running', 'restoring'))) as live_locks,
-       e.holder as lease_holder, e.expires_at as lease_expires_at,
+       e.holder as lease_holder, nullif(e.expires_at, 'infinity') as lease_expires_at,
        coalesce(e.holder = 'blsflow' and e.expires_at > now(), false) as lease_held
 from smart_schedule_policy_groups p
 left join smart_schedule_freezes f on f.policy_id = p.id and f.lifted_at is null
