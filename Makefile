@@ -98,7 +98,7 @@ audit: tools $(TOOLS)/.audit ## security: our code, the template, and known hole
 ## --- at length, for every night
 
 storm: setup ## 100,000 sequences of whatever may happen; SEQUENCES=n, or SEED=n to tell one again
-	$(BIN)/python -m tests.storm $(if $(SEED),--seed $(SEED),--sequences $(or $(SEQUENCES),100000)) $(if $(RESULTS),--results $(RESULTS))
+	$(BIN)/python -m tests.storm $(if $(SEED),--seed $(SEED),--sequences $(or $(SEQUENCES),100000)) $(if $(EVENTS),--events $(EVENTS)) $(if $(RESULTS),--results $(RESULTS))
 
 mutations: setup ## break the product in every known way and see the storm find it
 	$(BIN)/python -m tests.storm --mutations

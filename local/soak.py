@@ -109,13 +109,19 @@ def main() -> int:
         "exit_code": code,
         "doctor": findings,
         **judged(samples),
-        "samples": [asdict(sample) for sample in samples],
     }
     arguments.results.parent.mkdir(parents=True, exist_ok=True)
-    arguments.results.write_text(json.dumps(result, indent=1) + "\n")
+    arguments.results.write_text(_document(result, samples))
     arguments.results.with_suffix(".svg").write_text(plot(samples))
-    print(json.dumps({name: value for name, value in result.items() if name != "samples"}, indent=1))
+    print(json.dumps(result, indent=1))
     return bool(result["grown"] or code or findings)
+
+
+def _document(result: dict[str, Any], samples: Sequence[Sample]) -> str:
+    """The result with its samples, one a line."""
+    head = json.dumps(result, indent=1).removesuffix("\n}")
+    lines = ",\n".join(f"  {json.dumps(asdict(sample))}" for sample in samples)
+    return f'{head},\n "samples": [\n{lines}\n ]\n}}\n'
 
 
 def judged(samples: Sequence[Sample]) -> dict[str, Any]:

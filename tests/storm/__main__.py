@@ -19,6 +19,7 @@ from blsflow.adapters.postgres.migrate import migrate
 from local.stack.postgres import EmbeddedPostgres
 from tests.storm.mutations import MUTATIONS
 from tests.storm.run import Storm, storm
+from tests.storm.story import MOST_EVENTS
 
 if TYPE_CHECKING:
     from blsflow.adapters.postgres.connection import DatabaseAddress
@@ -43,9 +44,13 @@ def main() -> int:
             (arguments.seed, 1) if arguments.seed is not None else (arguments.first, arguments.sequences)
         )
         result = storm(
-            server, _TEMPLATE, seeds=range(first, first + count), processes=min(count, arguments.processes),
+            server,
+            _TEMPLATE,
+            seeds=range(first, first + count),
+            processes=min(count, arguments.processes),
+            most_events=arguments.events,
             progress=_show_progress,
-        )  # fmt: skip
+        )
     print(file=sys.stderr)
     _show(result, first)
     if arguments.results:
@@ -60,6 +65,7 @@ def _arguments() -> argparse.Namespace:
         "--first", type=int, default=random.SystemRandom().randrange(10**9), help="the first seed"
     )
     parser.add_argument("--seed", type=int, help="this one sequence only")
+    parser.add_argument("--events", type=int, default=MOST_EVENTS, help="at most so many in a sequence")
     parser.add_argument("--processes", type=int, default=len(os.sched_getaffinity(0)))
     parser.add_argument(
         "--mutations", nargs="*", help="break the product in these ways (none named: in all), and look for it"

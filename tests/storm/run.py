@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 from blsflow.adapters.postgres.connection import Session
 from tests.storm.mutations import MUTATIONS, mutated
 from tests.storm.stage import Stage
-from tests.storm.story import Story, explain_failure
+from tests.storm.story import MOST_EVENTS, Story, explain_failure
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -43,6 +43,7 @@ class Share:
     template: str
     name: str
     seeds: range
+    most_events: int
     mutation: str | None = None
 
     @property
@@ -57,6 +58,7 @@ def storm(  # noqa: PLR0913 - where, with what, how much of it, and who wants to
     *,
     seeds: range,
     processes: int,
+    most_events: int = MOST_EVENTS,
     mutation: str | None = None,
     progress: Callable[[Storm], None] = lambda _: None,
 ) -> Storm:
@@ -75,6 +77,7 @@ def storm(  # noqa: PLR0913 - where, with what, how much of it, and who wants to
             template=template,
             name=f"storm_{each}",
             seeds=seeds[each::processes],
+            most_events=most_events,
             mutation=mutation,
         )
         here, there = context.Pipe(duplex=False)
@@ -122,11 +125,11 @@ def _tell(stage: Stage, share: Share, told: Connection) -> None:
     sequences, happened, failed = 0, Counter[str](), 0
     for seed in share.seeds:
         failures = []
-        story = Story(stage, seed)
+        story = Story(stage, seed, most_events=share.most_events)
         try:
             story.run()
         except Exception as error:  # noqa: BLE001 - whatever it is, it is what was looked for
-            failures.append(explain_failure(seed, story.told, error))
+            failures.append(explain_failure(story, error))
             stage.recover()
         sequences += 1
         happened.update(story.counts())

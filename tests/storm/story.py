@@ -26,7 +26,8 @@ from tests.storm.watch import Violation, Watch
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-EVENTS: Final = 4
+MOST_EVENTS: Final = 7
+"""Of a sequence at length, after its first minute."""
 _TURNS_TO_REST: Final = 14
 _TURNS_TO_WAIT: Final = 6
 _STEPS_TO_DIE_AT: Final = 24
@@ -75,10 +76,11 @@ _JUMPS_SEC: Final = (1, 7, 31, 61, 130, 310, 700, 4000, 20_000)
 class Story:
     """A story on a stage; `told` holds its events in order, for whoever has to read it."""
 
-    def __init__(self, stage: Stage, seed: int) -> None:
+    def __init__(self, stage: Stage, seed: int, *, most_events: int = MOST_EVENTS) -> None:
         self.stage = stage
         self.seed = seed
         self.told: list[str] = []
+        self.most_events = most_events
         self._random = random.Random(seed)  # noqa: S311 - repeatable on purpose
         self.messages: dict[str, list[Mapping[str, object]]] = {"decide": [], "execute": []}
         self._crashed = False
@@ -95,7 +97,7 @@ class Story:
             )
         self._event("a minute", self._minute)
         events, weights = zip(*[(each, weight) for weight, each in self._all()], strict=True)
-        for _ in range(draw.randint(EVENTS - 2, EVENTS + 2)):
+        for _ in range(draw.randint(1, self.most_events)):
             name, event = draw.choices(events, weights)[0]
             self._event(name, event)
         if draw.random() < 0.3:
@@ -482,7 +484,8 @@ class Story:
         ]
 
 
-def explain_failure(seed: int, told: Sequence[str], error: BaseException) -> str:
+def explain_failure(story: Story, error: BaseException) -> str:
     """Say what happened, and how to see it again."""
-    story = "\n".join(f"  {line}" for line in told)
-    return f"seed {seed}: {type(error).__name__}: {error}\n{story}\n  again: make storm SEED={seed}"
+    told = "\n".join(f"  {line}" for line in story.told)
+    again = f"make storm SEED={story.seed} EVENTS={story.most_events}"
+    return f"seed {story.seed}: {type(error).__name__}: {error}\n{told}\n  again: {again}"

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 SEQUENCES = int(os.environ.get("STORM_SEQUENCES", "2000"))
 FIRST_SEED = 1
+MOST_EVENTS = 3
+"""Short sequences, for the time that a test may take; `make storm` plays longer ones."""
 
 
 @pytest.mark.timeout(0)
@@ -26,11 +28,12 @@ def test_whatever_comes_in_whatever_order_the_invariants_hold(
         database_template.dbname,
         seeds=range(FIRST_SEED, FIRST_SEED + SEQUENCES),
         processes=len(os.sched_getaffinity(0)),
+        most_events=MOST_EVENTS,
     )
     assert not result.failures, "\n\n".join(result.failures)
     assert result.sequences == SEQUENCES
     for what in ("jobs begun", "prompts sent", "processes killed", "connections lost", "moves decided"):
-        assert result.happened[what] >= SEQUENCES / 5, f"hardly any {what}: {result.happened}"
+        assert result.happened[what] >= SEQUENCES / 20, f"hardly any {what}: {result.happened}"
 
 
 @pytest.mark.timeout(0)
