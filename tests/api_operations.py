@@ -163,8 +163,6 @@ def _of_kind(schema: Mapping[str, Any]) -> Any:
         case "array":
             return [sample(schema["items"])] * max(1, schema.get("minItems", 0))
         case "integer" | "number":
-            if schema.get("default") is not None:
-                return schema["default"]
             least = max(1, schema.get("minimum", schema.get("exclusiveMinimum", 0) + 1))
             return min(least, schema.get("maximum", least))
         case "boolean":
