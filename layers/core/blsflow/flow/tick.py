@@ -17,7 +17,16 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from uuid import UUID
 
-    from blsflow.ports import DueSchedule, ProfitFeed, Queue, Queues, Store, Transaction, WaitingOccurrence
+    from blsflow.ports import (
+        DueSchedule,
+        ProfitFeed,
+        Queue,
+        Queues,
+        Store,
+        Transaction,
+        WaitingOccurrence,
+        WorkerStore,
+    )
 
 PAGE: Final = 500
 _REQUEUE_AFTER: Final = timedelta(seconds=45)
@@ -52,7 +61,7 @@ class TickReport:
 
 
 def tick(
-    store: Store,
+    store: WorkerStore,
     *,
     feed: ProfitFeed | None,
     queues: Queues,
@@ -160,17 +169,16 @@ def _enqueue_occurrences(store: Store, queues: Queues, waiting: Sequence[Waiting
                 tx.mark_occurrences_enqueued(ids)
 
 
-def _requeue_attempts(store: Store, queue: Queue, report: TickReport) -> None:
+def _requeue_attempts(store: WorkerStore, queue: Queue, report: TickReport) -> None:
     with store.transaction() as tx:
         ids = tx.unqueued_attempts(_REQUEUE_AFTER, PAGE)
     enqueue_attempts(store, queue, ids)
     report.requeued_attempts = len(ids)
 
 
-def enqueue_attempts(store: Store, queue: Queue, ids: Sequence[UUID]) -> None:
+def enqueue_attempts(store: WorkerStore, queue: Queue, ids: Sequence[UUID]) -> None:
     """Send prepared attempts to be executed, after the commit that prepared them."""
     if not ids:
         return
     queue.send([{"attempt_id": str(attempt_id)} for attempt_id in ids])
-    with store.transaction() as tx:
-        tx.mark_attempts_enqueued(ids)
+    store.mark_attempts_enqueued(ids)

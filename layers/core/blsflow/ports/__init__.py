@@ -72,6 +72,7 @@ from blsflow.ports.store import (
     DecisionSink,
     Store,
     Transaction,
+    WorkerStore,
 )
 
 __all__ = [
@@ -118,5 +119,6 @@ __all__ = [
     "Transaction",
     "TrialTick",
     "WaitingOccurrence",
+    "WorkerStore",
     "WorkflowUnavailable",
 ]

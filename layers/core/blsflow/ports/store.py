@@ -111,9 +111,6 @@ class Transaction(SamplingTransaction, Protocol):
     def unqueued_attempts(self, older_than: timedelta, limit: int) -> Sequence[UUID]:
         """Return prepared attempts whose message was never sent, or is overdue."""
 
-    def mark_attempts_enqueued(self, ids: Sequence[UUID]) -> None:
-        """Note that messages for these went out."""
-
     # decide
     def begin_tick(self, occurrence_id: int, gates: Gates) -> BegunTick | NotBegun:
         """Begin a recorded tick, or say (and record) why not: compare-and-set under the policy's row lock."""
@@ -149,7 +146,7 @@ class Transaction(SamplingTransaction, Protocol):
     def finish_dry_run(self, begun: BegunTick, detail: Mapping[str, object]) -> None:
         """End the occurrence of a dry run, which stores nothing else."""
 
-    def finish_tick(self, begun: BegunTick, result: TickResult) -> None:
+    def finish_tick(self, begun: BegunTick, result: TickResult, event: LogEvent) -> None:
         """Write the tick, the policy's counters and accepted price levels, and the occurrence's end."""
 
     # execute
@@ -292,3 +289,10 @@ class Store(Protocol):
 
     def transaction(self) -> AbstractContextManager[Transaction]:
         """Open a transaction that commits when its block ends and rolls back when it raises."""
+
+
+class WorkerStore(Store, Protocol):
+    """The database of those who work for all tenants."""
+
+    def mark_attempts_enqueued(self, ids: Sequence[UUID]) -> None:
+        """Note that messages for these went out: one statement, which commits by itself in one round trip."""

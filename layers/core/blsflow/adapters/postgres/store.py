@@ -19,9 +19,10 @@ from blsflow.adapters.postgres.tick import TickQueries
 from blsflow.ports import StoreError, StoreUnavailable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
     from contextlib import AbstractContextManager
     from datetime import datetime
+    from uuid import UUID
 
     from blsflow.adapters.postgres.connection import Session
 
@@ -68,6 +69,15 @@ class PostgresStore:
             session.run("commit")
         except BaseException:
             self._roll_back(session)
+            raise
+
+    def mark_attempts_enqueued(self, ids: Sequence[UUID]) -> None:
+        """Note that messages for these went out: one statement, which commits by itself in one round trip."""
+        session = self._session = self._session or self._connect()
+        try:
+            session.query("mark_attempts_enqueued", ids=list(ids))
+        except StoreError:
+            self.close()
             raise
 
     def of_tenant(self, tenant_id: str) -> TenantStore:
