@@ -17,7 +17,7 @@ compile = $(UV) pip compile --quiet --universal --generate-hashes \
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup tools check rules test fmt bench migrate schema demo lock build validate clean
+.PHONY: help setup tools check rules test fmt bench migrate schema openapi demo lock build validate clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | column -t -s "$$(printf '\t')" 2>/dev/null \
@@ -89,6 +89,9 @@ migrate: setup ## bring the database that the settings point at up to date
 
 schema: setup ## write docs/schema.sql anew from the migrations
 	$(BIN)/python -m local.schema
+
+openapi: setup ## write docs/openapi.json anew from the API's declarations
+	$(BIN)/python -m local.openapi
 
 demo: setup tools ## the whole product on this machine, until interrupted; ONCE=1 ends by itself
 	$(BIN)/python -m local.demo $(if $(ONCE),--once)

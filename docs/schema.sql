@@ -1080,6 +1080,8 @@ CREATE UNIQUE INDEX smart_schedule_benchmark_runs_open ON public.smart_schedule_
 
 CREATE INDEX smart_schedule_benchmark_runs_waiting ON public.smart_schedule_benchmark_runs USING btree (not_before) WHERE (state = 'pending'::text);
 
+CREATE INDEX smart_schedule_freezes_of_policy ON public.smart_schedule_freezes USING btree (policy_id, frozen_at DESC, id DESC);
+
 CREATE UNIQUE INDEX smart_schedule_freezes_open ON public.smart_schedule_freezes USING btree (policy_id) WHERE (lifted_at IS NULL);
 
 CREATE INDEX smart_schedule_log_events_by_commit ON ONLY public.smart_schedule_log_events USING btree (xid, id);
@@ -1138,11 +1140,15 @@ CREATE INDEX smart_schedule_requests_oldest ON public.smart_schedule_requests US
 
 CREATE INDEX smart_schedule_resource_eligibilities_of_machines ON public.smart_schedule_resource_eligibilities USING btree (resource_id, project_id) WHERE (resource_type = 'machine'::text);
 
+CREATE INDEX smart_schedule_schedules_by_policy ON public.smart_schedule_schedules USING btree (policy_id, id DESC) WHERE (policy_id IS NOT NULL);
+
 CREATE INDEX smart_schedule_schedules_due ON public.smart_schedule_schedules USING btree (next_run_at, id) WHERE ((NOT paused) AND (archived_at IS NULL) AND (broken IS NULL));
 
 CREATE UNIQUE INDEX smart_schedule_schedules_of_policy ON public.smart_schedule_schedules USING btree (policy_id) WHERE (archived_at IS NULL);
 
 CREATE INDEX smart_schedule_ticks_by_policy ON public.smart_schedule_ticks USING btree (policy_id, id DESC);
+
+CREATE INDEX smart_schedule_ticks_of_policy ON public.smart_schedule_ticks USING btree (policy_id, ticked_at DESC, id DESC);
 
 ALTER INDEX public.smart_schedule_log_events_pkey ATTACH PARTITION public.smart_schedule_log_events_default_pkey;
 

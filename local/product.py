@@ -17,6 +17,7 @@ import pg8000.native
 
 from blsflow.adapters.postgres.connection import Session
 from local.fleet.seed import seed
+from local.stack.deploy import STACK_NAME
 from local.stack.stack import LocalStack
 
 if TYPE_CHECKING:
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 
 TOKEN: Final = "simulated-device-control"  # noqa: S105 - the simulators' own
 USDT_TO_CNY_RATE: Final = "7.2"
+CONSOLE_ORIGIN: Final = "http://console.localhost"
+"""From where a browser may call the API of the local product."""
 _START_TIMEOUT_SEC: Final = 30
 _RUN_SEC: Final = 20
 """How long a simulated conversation's run takes, unless somebody says otherwise (`/sim/faults`)."""
@@ -39,6 +42,7 @@ class LocalProduct:
         seeded: what the sample fleet holds.
         device_control_url, profit_url, execution_url: where the simulators answer; `/sim/faults` and `/sim/ledger`
             steer and show them.
+        issuer_url: who signs the API's tokens.
     """
 
     stack: LocalStack
@@ -57,8 +61,8 @@ class LocalProduct:
         self._ramp_sec = ramp_sec
         self._progress = progress
         self._cleanup = contextlib.ExitStack()
-        self._ports = _free_ports(3)
-        self.device_control_url, self.profit_url, self.execution_url = (
+        self._ports = _free_ports(4)
+        self.device_control_url, self.profit_url, self.execution_url, self.issuer_url = (
             f"http://127.0.0.1:{port}" for port in self._ports
         )
         self.stack = LocalStack(
@@ -69,6 +73,8 @@ class LocalProduct:
                 "ProfitFeed": "contract",
                 "ProfitApiBaseUrl": self.profit_url,
                 "UsdtToCnyRate": USDT_TO_CNY_RATE,
+                "JwtIssuer": self.issuer_url,
+                "CorsAllowOrigins": CONSOLE_ORIGIN,
                 # simulated machines are steady within seconds and report every other one
                 "BenchmarkSampleWindowSec": "12",
                 "BenchmarkWarmUpSec": "6",
@@ -81,6 +87,7 @@ class LocalProduct:
     def __enter__(self) -> Self:
         try:
             self._cleanup.enter_context(self.stack)
+            self._allow_consoles()
             started = time.monotonic()
             with contextlib.closing(self._driver_connection()) as connection:
                 self.seeded = seed(connection, machines=self._machines)
@@ -104,6 +111,12 @@ class LocalProduct:
         )
 
     @property
+    def api_url(self) -> str:
+        """Where the deployed API answers, by the emulator's own path to it."""
+        api = self.stack.outputs["ApiId"]
+        return f"{self.stack.endpoint_url}/_aws/execute-api/{api}/$default/api/v1/smart-schedule"
+
+    @property
     def environment(self) -> dict[str, str]:
         """What `blsflow` needs in its environment to work on this product beside the deployed functions."""
         return {
@@ -115,7 +128,18 @@ class LocalProduct:
             "BLSFLOW_SCHEDULER_EXECUTION_API_TOKEN": TOKEN,
             "BLSFLOW_SCHEDULER_PROFIT_API_BASE_URL": self.profit_url,
             "USDT_TO_CNY_RATE": USDT_TO_CNY_RATE,
+            "BLSFLOW_SCHEDULER_API_URL": self.api_url,
+            "BLSFLOW_SCHEDULER_ISSUER_URL": self.issuer_url,
         }
+
+    def _allow_consoles(self) -> None:
+        """Give the API the template's CORS settings: the emulator's CloudFormation leaves them out."""
+        template = self.stack.client("cloudformation").get_template(StackName=STACK_NAME)["TemplateBody"]
+        document = template if isinstance(template, dict) else json.loads(template)
+        cors = document["Resources"]["HttpApi"]["Properties"]["CorsConfiguration"]["Fn::If"][1]
+        self.stack.client("apigatewayv2").update_api(
+            ApiId=self.stack.outputs["ApiId"], CorsConfiguration={**cors, "AllowOrigins": [CONSOLE_ORIGIN]}
+        )
 
     def session(self) -> Session:
         """Open a session on the product's database."""
@@ -146,6 +170,7 @@ class LocalProduct:
                     "--device-control-port", str(self._ports[0]),
                     "--profit-port", str(self._ports[1]),
                     "--execution-port", str(self._ports[2]),
+                    "--issuer-port", str(self._ports[3]),
                 ],
                 stdout=subprocess.PIPE,
                 stderr=errors,

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import Field, FiniteFloat
 
+from blsflow.documents import Strict, located
 from blsflow.domain.benchmarking import Criteria, Judgement, Measured, Peers, SampleReading, drifted, judge
 from blsflow.domain.units import family_of, parse_hashrate, parse_power
 from blsflow_cli.decide_document import HashrateDocument, PowerDocument
-from blsflow_cli.documents import Strict, located
 from blsflow_cli.output import table
 
 if TYPE_CHECKING:

@@ -7,15 +7,15 @@ quarantine of jumps if their history is given.
 from __future__ import annotations
 
 from dataclasses import MISSING, fields
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import AwareDatetime, Field, FiniteFloat
 
+from blsflow.documents import Clock, Id, Strict, located
 from blsflow.domain.policy import ExecutionMode, Mode, NegativeProfitAction, Policy, Window, WindowAction
 from blsflow.domain.prices import RawPrice
 from blsflow.domain.units import family_of
-from blsflow_cli.documents import Strict, located
-from blsflow_cli.tariff_document import Clock, TariffDocument
+from blsflow_cli.tariff_document import TariffDocument
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 _DEFAULTS: dict[str, Any] = {
     each.name: each.default for each in fields(Policy) if each.default is not MISSING
 }
-Id = Annotated[int, Field(gt=0)]
 
 
 class HashrateDocument(Strict):

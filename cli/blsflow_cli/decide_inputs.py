@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
+from blsflow.documents import located
 from blsflow.domain.errors import InvalidDocument
 from blsflow.domain.inputs import ClusterInput, ProjectInput, Scope, TickInputs
 from blsflow.domain.machine import BENCHMARK_FLAGS, MACHINE_FLAGS, UNKNOWN, Benchmark, Machine, Status
@@ -15,7 +16,6 @@ from blsflow.domain.prices import judge_price
 from blsflow.domain.reading import Known
 from blsflow.domain.units import HashFamily, parse_hashrate, parse_power
 from blsflow.domain.valuation import Valuation, value_market
-from blsflow_cli.documents import located
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -6,9 +6,11 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from blsflow.domain.catalogue import word
 from blsflow.domain.explain import Explanation, ProjectFigures, explain
+from blsflow.domain.explained import explained, price_state
 from blsflow.domain.freeze import Freeze, TickFailure, freeze_for, tick_failure
-from blsflow.domain.reading import Known, Reading, Stale, Unknown
+from blsflow.domain.reading import Known
 from blsflow.domain.tariff import TariffPrice
 from blsflow.domain.verdict import MOVES
 from blsflow_cli.output import table
@@ -60,7 +62,7 @@ def as_json(report: DecideReport) -> dict[str, Any]:
         "failure": report.failure,
         "freeze": freeze and {"cause": freeze.cause, "detail": dict(freeze.detail)},
         "counts": dict(sorted(counts.items())),
-        "machines": [_machine(each) for each in report.explanations],
+        "machines": [explained(each) for each in report.explanations],
     }
 
 
@@ -79,7 +81,7 @@ def show(report: DecideReport, console: Console) -> None:
         )
     )  # fmt: skip
     for reason in dict.fromkeys(verdict.reason for _, verdict in verdicts):
-        console.print(f"  [bold]{reason}[/bold]: {reason.meaning}")
+        console.print(f"  [bold]{reason}[/bold]: {word(reason).en}")
     console.print()
     console.print(
         table(
@@ -118,7 +120,7 @@ def _rows(explanation: Explanation) -> Iterator[tuple[object, ...]]:
             explanation.machine.machine_id,
             project.name,
             ", ".join(_marks(project)),
-            _state(project.revenue)["state"]
+            price_state(project.revenue)["state"]
             if isinstance(project.revenue, Known)
             else project.revenue.reason,
             project.benchmark_state if figures is None or figures.source == "benchmark" else figures.source,
@@ -145,80 +147,3 @@ def _electricity(cluster: ClusterMarket | None) -> str | None:
     if isinstance(cluster.tariff, TariffPrice):
         return f"{cluster.tariff.period} {cluster.tariff.price_cny_per_kwh:g} CNY/kWh"
     return " ".join((cluster.tariff.kind, *cluster.tariff.names))
-
-
-def _machine(explanation: Explanation) -> dict[str, Any]:
-    verdict = explanation.verdict
-    return {
-        "machine_id": explanation.machine.machine_id,
-        "action": verdict.action,
-        "reason": verdict.reason,
-        "meaning": verdict.reason.meaning,
-        "from_project": verdict.from_project,
-        "to_project": verdict.to_project,
-        "run_config_id": verdict.run_config_id,
-        "current_net_cny_per_day": verdict.current_net,
-        "best_net_cny_per_day": verdict.best_net,
-        "benchmark_requests": list(verdict.benchmark_requests),
-        "electricity": _tariff(explanation.cluster),
-        "window_id": explanation.window and explanation.window.id,
-        "projects": [_project(project) for project in explanation.projects],
-        "hurdles": [
-            {"reason": hurdle.reason, "value": _finite(hurdle.value), "limit": hurdle.limit,
-             "unit": hurdle.unit, "must_exceed": hurdle.strictly, "cleared": hurdle.cleared}
-            for hurdle in explanation.hurdles
-        ],
-        "horizon_sec": explanation.horizon_sec,
-    }  # fmt: skip
-
-
-def _tariff(cluster: ClusterMarket | None) -> dict[str, Any] | None:
-    if cluster is None:
-        return None
-    change = cluster.next_change_at and cluster.next_change_at.isoformat()
-    if isinstance(cluster.tariff, TariffPrice):
-        return {
-            "tariff": cluster.tariff.tariff,
-            "period": cluster.tariff.period,
-            "price_cny_per_kwh": cluster.tariff.price_cny_per_kwh,
-            "next_change_at": change,
-        }
-    return {"problem": cluster.tariff.kind, "names": list(cluster.tariff.names), "next_change_at": change}
-
-
-def _project(project: ProjectFigures) -> dict[str, Any]:
-    figures = project.figures
-    return {
-        "project_id": project.project_id,
-        "name": project.name,
-        "candidate": project.is_candidate,
-        "running": project.is_running,
-        "eligible": project.eligible,
-        "run_config_id": project.run_config_id,
-        "price": _state(project.revenue),
-        "benchmark": project.benchmark_state,
-        "figures": figures
-        and {
-            "source": figures.source,
-            "hashrate_hs": figures.hashrate_hs,
-            "power_w": figures.power_w,
-            "revenue_cny_per_day": figures.revenue,
-            "cost_cny_per_day": figures.cost,
-            "net_cny_per_day": figures.net,
-        },
-    }
-
-
-def _state(revenue: Reading) -> dict[str, Any]:
-    match revenue:
-        case Known(value=value):
-            return {"state": "known", "cny_per_hashrate_day": value}
-        case Stale(reason=reason):
-            return {"state": "stale", "reason": reason}
-        case Unknown(reason=reason):
-            return {"state": "unknown", "reason": reason}
-
-
-def _finite(value: float) -> float | None:
-    """JSON has no NaN: an unknown figure is null."""
-    return value if value == value else None  # noqa: PLR0124 - NaN is what differs from itself

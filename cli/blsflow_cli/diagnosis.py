@@ -2,36 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import timedelta
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 import typer
 
 from blsflow.adapters.postgres.doctor import examine
-from blsflow.domain import stored_inputs
-from blsflow.domain.errors import BlsflowError
-from blsflow.domain.explain import Explanation, explain
-from blsflow.domain.record import unpack
 from blsflow.domain.valuation import Valuation
-from blsflow.domain.verdict import MOVES
+from blsflow.flow.ticks import ExplainedDecision, explain_decision
 from blsflow_cli import decide_report
 from blsflow_cli.decide_inputs import DecideInputs
 from blsflow_cli.deployment import deployment
 from blsflow_cli.offline import JsonOption  # noqa: TC001 - typer reads the annotations
 from blsflow_cli.options import moment, plain, plain_rows
 from blsflow_cli.output import ExitCode, console, print_json, table
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-
-class UnknownDecision(BlsflowError):
-    """The tick decided nothing for the machine, or its decisions are past their retention."""
-
-
-class UnreadableDecision(BlsflowError):
-    """A stored decision of another version of this program."""
 
 
 def migrate(*, as_json: JsonOption = False) -> None:
@@ -104,15 +88,6 @@ def doctor(
         raise typer.Exit(ExitCode.FINDING)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Recomputed:
-    """A stored decision and the same one computed again; ``differences`` is empty if they agree."""
-
-    stored: Mapping[str, Any]
-    report: decide_report.DecideReport
-    differences: tuple[str, ...]
-
-
 def explain_command(
     tick: Annotated[int, typer.Argument(help="The tick's id, from `blsflow status` or the log.")],
     machine: Annotated[int, typer.Argument(help="The machine's id.")],
@@ -127,19 +102,14 @@ def explain_command(
 
         blsflow explain 812 1007
     """
-    with deployment() as application, application.store.transaction() as tx:
-        stored = tx.stored_decision(tick, machine, tenant_id=None)
-    if stored is None:
-        raise UnknownDecision(
-            f"tick {tick} has no decision for machine {machine}: it is unknown, not of that policy, or past retention"
-        )
-    found = recompute(stored)
+    with deployment() as application:
+        found = explain_decision(application.store, tick, machine)
     if as_json:
-        decision = {name: value for name, value in stored.items() if name not in {"inputs", "figures"}}
+        decision = {name: value for name, value in found.stored.items() if name not in {"inputs", "figures"}}
         print_json(
             {
                 "stored": plain(decision),
-                "recomputed": decide_report.as_json(found.report)["machines"][0],
+                "recomputed": decide_report.as_json(_report(found))["machines"][0],
                 "agrees": not found.differences,
                 "differences": list(found.differences),
             }
@@ -150,51 +120,19 @@ def explain_command(
         raise typer.Exit(ExitCode.FINDING)
 
 
-def recompute(stored: Mapping[str, Any]) -> Recomputed:
-    """Decide again from the stored inputs alone; `UnreadableDecision` if another version wrote them."""
-    try:
-        policy, market = stored_inputs.load(stored["inputs"])
-    except stored_inputs.UnreadableInputs as error:
-        raise UnreadableDecision(f"tick {stored['tick_id']}: {error}") from error
-    machine, _ = unpack(stored["figures"])
-    explanation = explain(policy, market, machine)
-    valuation = Valuation(market=market, levels={}, flagged=(), worst_jump=1.0)
-    return Recomputed(
-        stored=stored,
-        report=decide_report.DecideReport(
-            inputs=DecideInputs(policy=policy, valuation=valuation, machines=(machine,)),
-            explanations=(explanation,),
-            failure=None,
-            freeze=None,
-        ),
-        differences=tuple(_differences(stored, explanation)),
+def _report(found: ExplainedDecision) -> decide_report.DecideReport:
+    valuation = Valuation(market=found.market, levels={}, flagged=(), worst_jump=1.0)
+    return decide_report.DecideReport(
+        inputs=DecideInputs(policy=found.policy, valuation=valuation, machines=(found.machine,)),
+        explanations=(found.explanation,),
+        failure=None,
+        freeze=None,
     )
 
 
-def _differences(stored: Mapping[str, Any], explanation: Explanation) -> list[str]:
-    """Compare with what was stored; a move that was held back kept its figures and lost its own reason."""
-    verdict = explanation.verdict
-    expected: dict[str, object] = {
-        "proposed": str(verdict.action),
-        "from_project": verdict.from_project,
-        "to_project": verdict.to_project,
-        "run_config_id": verdict.run_config_id,
-        "current_net": verdict.current_net,
-        "best_net": verdict.best_net,
-    }
-    held_back = verdict.action in MOVES and stored["action"] == "skip"
-    if not held_back:
-        expected |= {"action": str(verdict.action), "reason": str(verdict.reason)}
-    return [
-        f"{name}: stored {stored[name]!r}, computed {value!r}"
-        for name, value in expected.items()
-        if stored[name] != value
-    ]
-
-
-def _show(found: Recomputed) -> None:
+def _show(found: ExplainedDecision) -> None:
     out, stored = console(), found.stored
-    decide_report.show(found.report, out)
+    decide_report.show(_report(found), out)
     out.print(
         f"\nTick {stored['tick_id']} of policy {stored['policy_id']} ({stored['execution_mode']}) at "
         f"{moment(stored['ticked_at'])} stored: {stored['action']}/{stored['reason']}, proposed {stored['proposed']}, "

@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import json
 import sys
-from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from typing import Any, ClassVar, TypeVar
 
-from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
+from pydantic import TypeAdapter, ValidationError
 
 from blsflow.domain.errors import BlsflowError, InvalidDocument
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 STDIN = Path("-")
 # Pydantic's words for the mistakes that people make, in ours.
@@ -22,12 +18,6 @@ _CAUSES = {
     "timezone_aware": "needs a UTC offset, such as 2025-08-01T10:00:00+08:00",
 }
 _T = TypeVar("_T")
-
-
-class Strict(BaseModel):
-    """A part of a document: nothing unknown in it, no type guessed."""
-
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
 
 class UnreadableFile(BlsflowError):
@@ -65,15 +55,6 @@ def read(path: Path, shape: type[_T] | Any) -> _T:  # noqa: ANN401 - also a unio
 def json_schema(shape: Any) -> dict[str, Any]:  # noqa: ANN401 - as above
     """The published shape of a document, as JSON Schema (2020-12)."""
     return {"$schema": "https://json-schema.org/draft/2020-12/schema"} | TypeAdapter(shape).json_schema()
-
-
-@contextmanager
-def located(path: str) -> Iterator[None]:
-    """Put a path in front of the field that a refusal inside names."""
-    try:
-        yield
-    except InvalidDocument as error:
-        raise type(error)(field=f"{path}.{error.field}", value=error.value, cause=error.cause) from error
 
 
 def _problem(error: dict[str, Any], text: bytes) -> str:

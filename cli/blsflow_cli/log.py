@@ -5,23 +5,35 @@ from __future__ import annotations
 import json
 import sys
 import time
+from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
+from blsflow.domain.texts import render
 from blsflow.ports import StoreUnavailable
 from blsflow_cli.deployment import deployment
 from blsflow_cli.offline import JsonOption  # noqa: TC001 - typer reads the annotations
-from blsflow_cli.options import OptionalPolicy, counted, moment, plain
+from blsflow_cli.options import OptionalPolicy, moment, plain
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
+    from typing import TypeAlias
 
     from blsflow.bootstrap import Application
+
+    Written: TypeAlias = Callable[[Mapping[str, Any]], str]
 
 _PAGE: Final = 500
 _POLL_SEC: Final = 1.0
 _LONGEST_WAIT_SEC: Final = 30.0
+
+
+class Lang(StrEnum):
+    """The languages that texts exist in."""
+
+    EN = "en"
+    ZH = "zh"
 
 
 def logs(
@@ -31,15 +43,18 @@ def logs(
         bool, typer.Option("--follow", "-f", help="Go on with what comes, until interrupted.")
     ] = False,
     lines: Annotated[int, typer.Option("--lines", "-n", min=0, help="How many events to begin with.")] = 50,
+    lang: Annotated[Lang, typer.Option(help="The language of the texts.")] = Lang.EN,
     as_json: JsonOption = False,
 ) -> None:
     """Show the newest log events, a line each; with --follow, go on with every event that comes.
+
+    With --json each event has its code and parameters, and its text in both languages.
 
     Following loses none, in whatever order transactions commit: an event is shown once all older transactions ended.
 
     For example:
 
-        blsflow logs 3 --lines 200
+        blsflow logs 3 --lines 200 --lang zh
 
         blsflow logs --follow --json | jq -c 'select(.level == "error")'
     """
@@ -47,15 +62,16 @@ def logs(
         with application.store.transaction() as tx:
             position = tx.log_position() if follow else None
             rows = tx.log_tail(policy_id=policy, tenant_id=None, limit=lines, before_xid=position)
-        _print(rows, as_json=as_json)
+        written = _json_line if as_json else _in(lang)
+        _print(rows, written)
         if position is not None:
             try:
-                _follow(application, policy, (position, 0), as_json=as_json)
+                _follow(application, policy, (position, 0), written)
             except KeyboardInterrupt:
                 return
 
 
-def _follow(application: Application, policy: int | None, after: tuple[str, int], *, as_json: bool) -> None:
+def _follow(application: Application, policy: int | None, after: tuple[str, int], written: Written) -> None:
     """Print what comes, until interrupted; a database that is gone is waited for, with the place kept."""
     wait = _POLL_SEC
     while True:
@@ -68,38 +84,35 @@ def _follow(application: Application, policy: int | None, after: tuple[str, int]
             wait = min(_LONGEST_WAIT_SEC, 2 * wait)
             continue
         wait = _POLL_SEC
-        _print(rows, as_json=as_json)
+        _print(rows, written)
         if rows:
             after = rows[-1]["xid"], rows[-1]["id"]
         if len(rows) < _PAGE:
             time.sleep(_POLL_SEC)
 
 
-def _print(rows: Iterable[Mapping[str, Any]], *, as_json: bool) -> None:
+def _print(rows: Iterable[Mapping[str, Any]], written: Written) -> None:
     for row in rows:
-        sys.stdout.write((_json_line(row) if as_json else _line(row)) + "\n")
+        sys.stdout.write(written(row) + "\n")
     sys.stdout.flush()
 
 
 def _json_line(row: Mapping[str, Any]) -> str:
-    return json.dumps(
-        plain({name: value for name, value in row.items() if name != "xid"}), ensure_ascii=False
-    )
+    told = plain({name: value for name, value in row.items() if name != "xid"})
+    texts = render(row["code"], row["params"])
+    return json.dumps({**told, "texts": {"en": texts.en, "zh": texts.zh}}, ensure_ascii=False)
 
 
-def _line(row: Mapping[str, Any]) -> str:
-    where = f"policy {row['policy_id']}" if row["policy_id"] is not None else row["tenant_id"]
-    told = [
-        f"{name}={_cell(name, value)}" for name, value in row["params"].items() if value not in (None, {}, "")
-    ]
-    told += [f"{name}={row[name]}" for name in ("tick_id", "attempt_id") if row[name] is not None]
-    return f"{moment(row['at'])} {row['level']:<7} {where}: {row['code']} {' '.join(told)}".rstrip()
+def _in(lang: Lang) -> Written:
+    """Return how an event is written in a language; its code stands there too, to be looked for."""
 
+    def line(row: Mapping[str, Any]) -> str:
+        where = f"policy {row['policy_id']}" if row["policy_id"] is not None else row["tenant_id"]
+        ids = [f"{name}={row[name]}" for name in ("tick_id", "attempt_id") if row[name] is not None]
+        told = render(row["code"], row["params"]).of(lang.value)
+        return " ".join([f"{moment(row['at'])} {row['level']:<7} {where}: {row['code']} - {told}", *ids])
 
-def _cell(name: str, value: Any) -> str:  # noqa: ANN401 - any JSON value
-    if name == "counts" and isinstance(value, dict):
-        return f"[{counted(value)}]"
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return line
 
 
 def register(app: typer.Typer) -> None:

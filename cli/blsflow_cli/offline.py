@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from blsflow.documents.rules import RuleDocument
 from blsflow.domain.recurrence import preview
 from blsflow_cli import benchmark_judge, decide_report, schedule_preview, tariff_check
 from blsflow_cli.decide_document import DecideDocument
@@ -102,7 +103,7 @@ def schedule_preview_command(
 
         blsflow schedule preview examples/rule_nightly.json --after 2026-03-27T00:00Z --count 4
     """
-    rule = schedule_preview.rule_of(read(file, schedule_preview.RuleDocument))
+    rule = schedule_preview.rule_of(read(file, RuleDocument))
     start = datetime.now(UTC) if after is None else schedule_preview.instant(after, field="--after")
     runs = preview(rule, start, count)
     if as_json:

@@ -4,7 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from blsflow_cli import benchmarks, diagnosis, log, occurrences, policies, schedules, serve, work
+from blsflow_cli import (
+    benchmarks,
+    diagnosis,
+    log,
+    occurrences,
+    policies,
+    policy,
+    schedules,
+    serve,
+    token,
+    work,
+)
 
 if TYPE_CHECKING:
     import typer
@@ -12,5 +23,5 @@ if TYPE_CHECKING:
 
 def register(app: typer.Typer) -> None:
     """Add the commands of these modules, in the order in which `--help` lists them."""
-    for module in (serve, policies, work, schedules, occurrences, benchmarks, log, diagnosis):
+    for module in (serve, policies, policy, work, schedules, occurrences, benchmarks, log, diagnosis, token):
         module.register(app)

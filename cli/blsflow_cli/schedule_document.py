@@ -6,9 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import Field
 
+from blsflow.documents import Strict, located
+from blsflow.documents.rules import RuleDocument, WorkDocument
 from blsflow.domain.errors import InvalidExecutionRequest
-from blsflow_cli.documents import RefusedDocument, Strict, located, read
-from blsflow_cli.schedule_preview import RuleDocument, rule_of
+from blsflow_cli.documents import RefusedDocument, read
+from blsflow_cli.schedule_preview import rule_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -18,14 +20,6 @@ class RefusedSchedule(RefusedDocument):
     """A schedule document of the wrong shape; nothing is recorded for it (R8.2)."""
 
     code = InvalidExecutionRequest.code
-
-
-class WorkDocument(Strict):
-    """What a run does: it sends a prompt to a conversation of the execution service."""
-
-    target: str = Field(description="who answers, by the service's catalogue", examples=["analyst"])
-    conversation_id: str
-    prompt: str
 
 
 class ScheduleDocument(Strict):

@@ -3,80 +3,23 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import TYPE_CHECKING, Annotated, Any, Literal
-
-from pydantic import Field
+from typing import TYPE_CHECKING, Any
 
 from blsflow.domain.errors import InvalidDocument
 from blsflow.domain.local_time import load_zone
 from blsflow.domain.recurrence import PlannedRun, Rule, parse_rule
-from blsflow_cli.documents import Strict
 from blsflow_cli.output import table
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-TimeOfDay = Annotated[str, Field(description="local, HH:MM or HH:MM:SS", examples=["08:00"])]
+    from blsflow.documents import Strict
+
 _MARKS = {
     "exact": "",
     "moved": "DST skips the planned time: runs right after the gap",
     "repeated": "DST repeats this time",
 }
-
-
-class _RuleDocument(Strict):
-    time_zone: str = Field(description="IANA name", examples=["Asia/Shanghai"])
-
-
-class OnceDocument(_RuleDocument):
-    """One run."""
-
-    kind: Literal["once"]
-    at: str = Field(description="ISO 8601; without an offset a local time of the zone")
-
-
-class IntervalDocument(_RuleDocument):
-    """Runs at the anchor and every so many elapsed seconds from then on."""
-
-    kind: Literal["interval"]
-    every_sec: int
-    anchor: str = Field(default="1970-01-01T00:00:00Z", description="ISO 8601 with an offset")
-
-
-class DailyDocument(_RuleDocument):
-    """Runs every day."""
-
-    kind: Literal["daily"]
-    time_of_day: TimeOfDay
-
-
-class WeeklyDocument(_RuleDocument):
-    """Runs on some days of the week."""
-
-    kind: Literal["weekly"]
-    weekdays: list[int] = Field(description="ISO, 1 is Monday")
-    time_of_day: TimeOfDay
-
-
-class MonthlyDocument(_RuleDocument):
-    """Runs on one day of the month."""
-
-    kind: Literal["monthly"]
-    day: int | Literal["last"]
-    time_of_day: TimeOfDay
-
-
-class CronDocument(_RuleDocument):
-    """Runs whenever five cron fields match the local time."""
-
-    kind: Literal["cron"]
-    expression: str = Field(examples=["*/15 8-18 * * 1-5"])
-
-
-RuleDocument = Annotated[
-    OnceDocument | IntervalDocument | DailyDocument | WeeklyDocument | MonthlyDocument | CronDocument,
-    Field(discriminator="kind"),
-]
 
 
 def rule_of(document: Strict) -> Rule:

@@ -35,8 +35,8 @@ def schedules(*, tenant: TenantOption = None, as_json: JsonOption = False) -> No
 
         blsflow schedules --json | jq '.[] | select(.broken)'
     """
-    with deployment() as application, application.store.transaction() as tx:
-        rows = tx.list_schedules(tenant_id=tenant)
+    with deployment() as application:
+        rows = flow.list_schedules(application.store, tenant_id=tenant)
     if as_json:
         print_json(plain_rows(rows))
         return
@@ -186,12 +186,7 @@ def _set_paused(schedule: int, *, paused: bool, as_json: bool) -> None:
 
 
 def _listed(application: Application, schedule: int, *, tenant: str | None = None) -> Mapping[str, Any]:
-    with application.store.transaction() as tx:
-        rows = tx.list_schedules(tenant_id=tenant)
-    found = next((row for row in rows if row["id"] == schedule), None)
-    if found is None:
-        raise flow.UnknownSchedule(schedule)
-    return found
+    return flow.read_schedule(application.store, schedule, tenant_id=tenant)
 
 
 def _work(row: Mapping[str, Any]) -> str:

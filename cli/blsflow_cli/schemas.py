@@ -5,10 +5,11 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Any, Final
 
+from blsflow.documents.rules import RuleDocument
 from blsflow_cli.benchmark_judge import BenchmarkDocument
 from blsflow_cli.decide_document import DecideDocument
+from blsflow_cli.policy_document import PolicyFileDocument
 from blsflow_cli.schedule_document import ScheduleDocument
-from blsflow_cli.schedule_preview import RuleDocument
 from blsflow_cli.tariff_document import TariffsDocument
 
 
@@ -20,6 +21,7 @@ class SchemaName(StrEnum):
     RULE = "rule"
     SCHEDULE = "schedule"
     BENCHMARK = "benchmark"
+    POLICY = "policy"
 
 
 SCHEMAS: Final[dict[SchemaName, Any]] = {
@@ -28,4 +30,5 @@ SCHEMAS: Final[dict[SchemaName, Any]] = {
     SchemaName.RULE: RuleDocument,
     SchemaName.SCHEDULE: ScheduleDocument,
     SchemaName.BENCHMARK: BenchmarkDocument,
+    SchemaName.POLICY: PolicyFileDocument,
 }

@@ -7,7 +7,7 @@ import sys
 from collections import Counter
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from blsflow_cli.options import counted, moment, plain
 from blsflow_cli.work import reconcile_document, scan_document
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from blsflow.flow.execute import ExecuteReport
     from blsflow.flow.reconcile import ReconcileReport
     from blsflow.flow.tick import TickReport
+    from blsflow.ports import NotificationMessage
     from blsflow_cli.work import DecidedTick
 
 
@@ -90,12 +91,11 @@ class PrintingPublisher:
     def __init__(self, voice: Voice) -> None:
         self._voice = voice
 
-    def publish(self, *, notification_id: int, subject: str, body: Mapping[str, Any]) -> None:
+    def publish(self, message: NotificationMessage) -> None:
         """Print one."""
-        told = ", ".join(f"{name} {value}" for name, value in body["params"].items())
-        whose = f"policy {body['policy_id']}" if body["policy_id"] is not None else body["tenant_id"]
-        line = f"NOTIFICATION {notification_id}, {whose}: {subject} ({told})"
-        self._voice.say("notification", line, notification_id=notification_id, body=dict(body))
+        line = f"NOTIFICATION {message.notification_id}: {message.subject} ({message.code})"
+        body = dict(message.document)
+        self._voice.say("notification", line, notification_id=message.notification_id, body=body)
 
 
 def _round_line(done: Round) -> str:

@@ -7,13 +7,12 @@ from typing import Annotated, Literal
 
 from pydantic import AwareDatetime, Discriminator, Field, FiniteFloat, Tag
 
+from blsflow.documents import Clock, Strict, located
 from blsflow.domain.errors import InvalidDocument
 from blsflow.domain.tariff import CNY, Tariff
 from blsflow.domain.tariff_calendar import DAY_TYPES, Season, seconds_of_day
 from blsflow.domain.tariff_period import ALL_MONTHS, ALL_WEEKDAYS, TariffPeriod, close_document_gaps
-from blsflow_cli.documents import Strict, located
 
-Clock = Annotated[str, Field(description="local time of day, HH:MM or HH:MM:SS", examples=["08:00"])]
 MonthDay = Annotated[str, Field(pattern=r"^[0-9]{2}-[0-9]{2}$", examples=["07-01"])]
 
 

@@ -18,6 +18,7 @@ import pg8000.native
 from local.fleet.projects import COINS
 from local.simulators.device_control import DeviceControlSimulator
 from local.simulators.execution_service import ExecutionServiceSimulator
+from local.simulators.issuer import IssuerSimulator
 from local.simulators.profit import PriceWalk, ProfitSimulator
 from local.simulators.telemetry import TelemetryWriter, read_machines
 from local.simulators.web import Served
@@ -57,6 +58,7 @@ def main(arguments: list[str] | None = None) -> int:
         Served(devices, options.device_control_port) as device_control,
         Served(conversations, options.execution_port) as execution,
         Served(profit, options.profit_port) as profit_feed,
+        Served(IssuerSimulator(f"http://127.0.0.1:{options.issuer_port}"), options.issuer_port),
     ):
         telemetry.start()
         print(
@@ -89,6 +91,7 @@ def _parse(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--telemetry-interval-sec", type=float, default=5.0)
     parser.add_argument("--device-control-port", type=int, default=0, help="0: a free one")
     parser.add_argument("--profit-port", type=int, default=0, help="0: a free one")
+    parser.add_argument("--issuer-port", type=int, required=True, help="part of the issuer's name")
     parser.add_argument("--execution-port", type=int, default=0, help="0: a free one")
     return parser.parse_args(arguments)
 

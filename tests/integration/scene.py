@@ -42,6 +42,8 @@ create table clock.lead (by interval not null);
 insert into clock.lead values ('0');
 create function clock.now() returns timestamptz stable language sql
     as 'select pg_catalog.now() + (select by from clock.lead)';
+grant usage on schema clock to public;
+grant select on clock.lead to public;
 """
 
 _FLEET = """

@@ -315,16 +315,21 @@ def test_a_released_attempt_may_still_act_and_the_operator_is_warned(blsflow: Co
 
 @pytest.mark.usefixtures("fleet")
 def test_logs_show_the_newest_events_a_line_each(blsflow: Command) -> None:
-    """R9.1: the newest events of a policy, oldest first, readable or as one JSON object a line."""
+    """R9.1, R9.4: the newest events of a policy, oldest first, as sentences or as one JSON object a line."""
     blsflow("freeze", PROFIT_GUARD, "--reason", "first")
     blsflow("enable", PROFIT_GUARD, "--reason", "second")
     blsflow("freeze", PROFIT_GUARD + 1, "--reason", "another policy")
     lines = blsflow("logs", PROFIT_GUARD).stdout.splitlines()
     assert [line.split(": ")[1].split()[0] for line in lines] == ["policy_frozen", "policy_enabled"]
-    assert "why=first" in lines[0]
+    assert "The policy is frozen: an operator froze it" in lines[0]
+    assert "why: first" in lines[0]
+    assert "重新启用之前不会发送任何指令" in blsflow("logs", PROFIT_GUARD, "--lang", "zh").stdout
     (last,) = blsflow("logs", "--lines", 1, "--json").stdout.splitlines()
     event = json.loads(last)
     assert (event["policy_id"], event["code"]) == (PROFIT_GUARD + 1, "policy_frozen")
+    assert event["params"]["why"] == "another policy"
+    assert "why: another policy" in event["texts"]["en"]
+    assert "原因：another policy" in event["texts"]["zh"]
 
 
 def test_doctor_lists_a_violation_with_its_rows(blsflow: Command, fleet: DatabaseAddress) -> None:

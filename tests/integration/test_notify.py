@@ -17,11 +17,12 @@ from tests.integration.racing import at_once
 from tests.integration.scene import CrashPlan, Killed, Scene
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
 
     from blsflow.adapters.postgres.connection import DatabaseAddress
     from blsflow.bootstrap import Application
     from blsflow.flow.notify import NotifyReport
+    from blsflow.ports import NotificationMessage
 
 _STATES = "select id, published_at is not null, tries from smart_schedule_outbox order by id"
 
@@ -37,19 +38,19 @@ class _Publisher:
     """Keeps what it was given; ``failing`` ids are refused."""
 
     def __init__(self) -> None:
-        self.published: list[tuple[int, str, Mapping[str, object]]] = []
+        self.published: list[NotificationMessage] = []
         self.failing: set[int] = set()
         self._lock = threading.Lock()
 
-    def publish(self, *, notification_id: int, subject: str, body: Mapping[str, object]) -> None:
+    def publish(self, message: NotificationMessage) -> None:
         with self._lock:
-            if notification_id in self.failing:
-                raise PublishFailed(f"{notification_id} did not go out")
-            self.published.append((notification_id, subject, body))
+            if message.notification_id in self.failing:
+                raise PublishFailed(f"{message.notification_id} did not go out")
+            self.published.append(message)
 
     @property
     def ids(self) -> list[int]:
-        return [notification_id for notification_id, _, _ in self.published]
+        return [message.notification_id for message in self.published]
 
 
 def _outbox(scene: Scene, count: int) -> None:
@@ -65,23 +66,34 @@ def _notify(app: Application, publisher: _Publisher) -> NotifyReport:
 
 
 def test_a_freeze_reaches_the_topic_with_what_a_reader_needs(scene: Scene) -> None:
-    """R6.3, R10.1: whose policy, what happened, the figures, and the id by which a duplicate is told; once."""
+    """R6.3, R9.4, R10.1: whose policy, what happened, in words and figures, and the id by which a duplicate is told; once."""
     control.freeze(scene.app.store, 1, by="op", why="storm")
     publisher = _Publisher()
     assert _notify(scene.app, publisher).published == 1
     assert _notify(scene.app, publisher).published == 0
-    ((notification_id, subject, body),) = publisher.published
-    assert subject == "policy_frozen"
-    created_at = body["created_at"]
+    (message,) = publisher.published
+    texts = {
+        "en": "The policy is frozen: an operator froze it; by op; why: storm."
+        " Nothing is sent until it is enabled again.",
+        "zh": "策略已冻结：操作人手动冻结；操作人：op；原因：storm。重新启用之前不会发送任何指令。",
+    }
+    created_at = message.document["created_at"]
     assert isinstance(created_at, str)
-    assert body == {
-        "notification_id": notification_id,
+    assert message.document == {
+        "notification_id": message.notification_id,
         "tenant_id": "acme",
         "policy_id": 1,
         "code": "policy_frozen",
         "params": {"cause": "manual", "by": "op", "why": "storm"},
+        "texts": texts,
         "created_at": created_at,
     }
+    assert (message.tenant_id, message.code) == ("acme", "policy_frozen")
+    assert message.subject == f"BLSFlow, policy 1 of acme: {texts['en']}"
+    lines = message.text.splitlines()
+    assert lines[:3] == [texts["en"], "", texts["zh"]]
+    assert "policy 1 of acme" in lines
+    assert f"policy_frozen, notification {message.notification_id}" in lines
 
 
 def test_two_publishers_at_once_publish_each_once(scene: Scene) -> None:

@@ -11,7 +11,7 @@ from moto import mock_aws
 
 from blsflow.adapters import aws
 from blsflow.bootstrap import application_from
-from blsflow.ports import EnqueueFailed, PublishFailed, StoreUnavailable
+from blsflow.ports import EnqueueFailed, NotificationMessage, PublishFailed, StoreUnavailable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -123,25 +123,105 @@ def subscribed(queue_url: str) -> str:
     return topic
 
 
-def test_a_notification_carries_its_id_as_an_attribute(queue_url: str) -> None:
-    """R6.3: receivers tell a repetition by its id, and filter by the code, without reading the body."""
-    publisher = aws.SnsPublisher(subscribed(queue_url))
-    body = {"code": "policy_frozen", "params": {"cause": "价格"}}
-    publisher.publish(notification_id=17, subject="policy_frozen " * 20, body=body)
+def message(**changes: Any) -> NotificationMessage:
+    """A notification as notify makes it."""
+    document = {
+        "code": "policy_frozen",
+        "params": {"cause": "价格"},
+        "texts": {"en": "Frozen.", "zh": "已冻结。"},
+    }
+    told: dict[str, Any] = {
+        "notification_id": 17, "tenant_id": "acme", "code": "policy_frozen", "subject": "BLSFlow, acme: Frozen.",
+        "text": "Frozen.\n\n已冻结。\n", "document": document, **changes,
+    }  # fmt: skip
+    return NotificationMessage(**told)
+
+
+def test_a_notification_has_attributes_to_filter_and_to_tell_repetitions_by(queue_url: str) -> None:
+    """R6.3, R10.1: a subscription filters by tenant and code, and a receiver tells a repetition, without the body."""
+    aws.SnsPublisher(subscribed(queue_url)).publish(message())
     (envelope,) = bodies(queue_url)
     assert envelope["MessageAttributes"] == {
         "notification_id": {"Type": "Number", "Value": "17"},
+        "tenant_id": {"Type": "String", "Value": "acme"},
         "code": {"Type": "String", "Value": "policy_frozen"},
     }
-    assert json.loads(envelope["Message"]) == body
-    assert len(envelope["Subject"]) == 100
+    assert envelope["Subject"] == "BLSFlow, acme: Frozen."
+    assert json.loads(envelope["Message"]) == message().document
+
+
+class Topic:
+    """Stands before SNS, and keeps what it is given."""
+
+    def __init__(self) -> None:
+        self.request: dict[str, Any] = {}
+
+    def publish(self, **request: Any) -> None:
+        """Keep the request."""
+        self.request = request
+
+
+def published(monkeypatch: pytest.MonkeyPatch, **changes: Any) -> dict[str, Any]:
+    """What SNS is asked for a notification."""
+    topic = Topic()
+    with monkeypatch.context() as patched:
+        patched.setattr(aws, "_client", lambda _service: topic)
+        aws.SnsPublisher("arn").publish(message(**changes))
+    return topic.request
+
+
+def test_a_mail_is_for_reading_and_all_else_gets_the_document(monkeypatch: pytest.MonkeyPatch) -> None:
+    """R10.1: who subscribes by mail gets the text in both languages; webhooks, queues and functions the JSON document."""
+    request = published(monkeypatch)
+    assert request["MessageStructure"] == "json"
+    by_protocol = json.loads(request["Message"])
+    assert by_protocol.keys() == {"default", "email"}
+    assert by_protocol["email"] == message().text
+    assert json.loads(by_protocol["default"]) == message().document
+
+
+@pytest.mark.parametrize("subject", ["价格" * 60, "a\nb\r\tc" * 40, "word " * 30, "x" * 300, "é" * 99])
+def test_a_subject_is_what_sns_takes(monkeypatch: pytest.MonkeyPatch, subject: str) -> None:
+    """R10.1: plain ASCII, one line, fewer than 100 characters, whatever a tenant is called."""
+    sent = published(monkeypatch, subject=subject)["Subject"]
+    assert sent.isascii()
+    assert sent.isprintable()
+    assert 0 < len(sent) < 100
+    assert sent.endswith("..." if len(" ".join(subject.split())) > 99 else sent[-1])
+
+
+@pytest.mark.parametrize(
+    ("machines", "said", "kept"),
+    [(40_000, "why", {"said": "why", "failures": 3}), (300_000, "价" * 90_000, {"failures": 3})],
+    ids=["one", "both"],
+)
+def test_what_sns_would_refuse_for_its_size_is_left_out_and_named(
+    queue_url: str, monkeypatch: pytest.MonkeyPatch, machines: int, said: str, kept: dict[str, object]
+) -> None:
+    """R10.1: a notification about a whole fleet goes out within 256 KB: the largest parameters stay behind, by name."""
+    params = {"machines": list(range(10**6, 10**6 + machines)), "said": said, "failures": 3}
+    document = {**message().document, "params": params}
+    request = published(monkeypatch, document=document)
+    parts = [request["Message"], request["Subject"], json.dumps(request["MessageAttributes"])]
+    assert sum(len(part.encode()) for part in parts) <= 256 * 1024
+    told = json.loads(json.loads(request["Message"])["default"])
+    assert told["params"] == kept
+    assert sorted(told["params_left_out"]) == sorted(params.keys() - kept.keys())
+    aws.SnsPublisher(subscribed(queue_url)).publish(message(document=document))
+    assert len(bodies(queue_url)) == 1
+
+
+def test_what_fits_is_sent_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    """R10.1: nothing is left out below SNS's limit."""
+    document = {**message().document, "params": {"said": "x" * 200_000}}
+    assert json.loads(json.loads(published(monkeypatch, document=document)["Message"])["default"]) == document
 
 
 def test_a_topic_that_is_not_there_is_told_in_our_own_words() -> None:
     """R6.3: what was perhaps not published is one kind of failure, whatever AWS calls it."""
     publisher = aws.SnsPublisher("arn:aws:sns:eu-central-1:123456789012:gone")
     with pytest.raises(PublishFailed):
-        publisher.publish(notification_id=1, subject="s", body={"code": "policy_frozen"})
+        publisher.publish(message())
 
 
 def test_a_secret_is_read_at_each_use() -> None:

@@ -12,13 +12,16 @@ import jsonschema
 import pytest
 
 from blsflow.domain.policy import Policy
+from blsflow.domain.policy_document import LIMITS
 from blsflow_cli.decide_document import PolicyDocument
 from blsflow_cli.main import run
+from blsflow_cli.policy_document import PolicyFileDocument
 
 ROOT = Path(__file__).parents[2]
 SAMPLE = ROOT / "examples" / "decide_worked_case.json"
 TARIFF = ROOT / "examples" / "tariff_fujian_2025_08.json"
 RULE = ROOT / "examples" / "rule_nightly.json"
+POLICY = ROOT / "examples" / "policy_profit_guard.json"
 
 
 class Ended(NamedTuple):
@@ -303,7 +306,9 @@ def test_preview_starts_at_an_instant(blsflow: Command) -> None:
     assert "--after: is no instant" in found.stderr
 
 
-@pytest.mark.parametrize(("name", "path"), [("decide", SAMPLE), ("tariff", TARIFF), ("rule", RULE)])
+@pytest.mark.parametrize(
+    ("name", "path"), [("decide", SAMPLE), ("tariff", TARIFF), ("rule", RULE), ("policy", POLICY)]
+)
 def test_published_schema_describes_the_sample(blsflow: Command, name: str, path: Path) -> None:
     """R3.4: the published shape is a valid schema, accepts the sample, and refuses an unknown field."""
     found = blsflow("schema", name)
@@ -313,6 +318,15 @@ def test_published_schema_describes_the_sample(blsflow: Command, name: str, path
     validator.check_schema(schema)
     validator.validate(sample(path))
     assert not validator.is_valid(sample(path) | {"colour": "red"})
+
+
+def test_a_policys_file_has_every_limit_with_its_default() -> None:
+    """R9.1: every limit of a stored policy can be given in its file, and left out it is what the use case takes."""
+    shape = PolicyFileDocument.model_fields
+    assert {name: shape[name].default for name in LIMITS} == dict(LIMITS)
+    assert set(shape) - set(LIMITS) == {
+        "tenant", "name", "mode", "execution_mode", "time_zone", "priority", "scope", "candidates", "windows", "schedule",
+    }  # fmt: skip
 
 
 def test_policy_document_has_the_policys_limits() -> None:

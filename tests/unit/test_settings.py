@@ -47,6 +47,7 @@ TEXTS = {
     PREFIX + "EXECUTE_QUEUE_URL": "execute_queue_url",
     PREFIX + "NOTIFICATION_TOPIC_ARN": "notification_topic_arn",
     PREFIX + "BENCHMARK_STATE_MACHINE_ARN": "benchmark_state_machine_arn",
+    PREFIX + "TENANT_CLAIM": "tenant_claim",
 }
 CHOICES = {
     PREFIX + "PROFIT_FEED": ("profit_feed", ["contract", "whattomine", "minerstat"]),

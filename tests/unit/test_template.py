@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 TEMPLATE = Path(__file__).parents[2] / "template.yaml"
-FUNCTIONS = ["Tick", "Decide", "Execute", "Reconcile", "Benchmark", "Notify", "Migrate"]
+FUNCTIONS = ["Tick", "Decide", "Execute", "Reconcile", "Benchmark", "Api", "Notify", "Migrate"]
 CONSUMERS = ["Decide", "Execute"]
 # X-Ray and log deliveries know no resources; network interfaces are made before they have an id.
 UNAVOIDABLE_WILDCARDS = {"Traces", "NetworkInterfaces", "DeliverLogs"}
@@ -115,7 +115,7 @@ def test_no_role_may_do_anything_to_everything() -> None:
 def test_only_the_function_whose_work_it_is_may_do_it() -> None:
     """R11.1: publishing, enqueueing and consuming are each allowed to those that do it."""
     assert _who_may("sns:Publish") == {"NotifyRole"}
-    assert _who_may(SEND) == {"TickRole", "DecideRole"}
+    assert _who_may(SEND) == {"TickRole", "DecideRole", "ApiRole"}
     assert _who_may("sqs:ReceiveMessage") == {"DecideRole", "ExecuteRole"}
     assert _who_may("lambda:InvokeFunction") == {"SchedulerRole", "BenchmarkStatesRole"}
     assert _who_may("states:StartExecution") == _who_may("states:StopExecution") == {"ReconcileRole"}

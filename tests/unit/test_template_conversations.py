@@ -16,12 +16,13 @@ def _resources_with(text: str) -> set[str]:
 
 
 def test_only_senders_and_followers_reach_the_execution_service() -> None:
-    """R8.1, R11.3: its address and token are given to execute and reconcile, and only their roles may read the token."""
-    functions = {"ExecuteFunction", "ReconcileFunction"}
+    """R8.1, R11.3: its address and token are given to who sends, follows, and runs or cancels at a person's word."""
+    functions = {"ExecuteFunction", "ReconcileFunction", "ApiFunction"}
     assert _resources_with("EXECUTION_API_BASE_URL: !Ref ExecutionServiceBaseUrl") == functions
     assert _resources_with("EXECUTION_API_TOKEN_SECRET_ARN: !Ref ExecutionServiceTokenSecretArn") == functions
     assert _resources_with("Resource: !Ref ExecutionServiceTokenSecretArn") == {
         "ExecuteRole",
         "ReconcileRole",
+        "ApiRole",
     }
     assert "EXECUTION_API" not in TEMPLATE.split("\nResources:\n")[0]

@@ -286,6 +286,12 @@ class Application:
         finally:
             session.close()
 
+    def newest_migration(self) -> str:
+        """Return the version of the schema that this code needs."""
+        from blsflow.adapters.postgres.migrate import migration_files  # noqa: PLC0415 - only a health check asks
+
+        return migration_files()[-1][0]
+
     @property
     def _request_timeout(self) -> timedelta:
         """For how long after it was sent the other side may take a request; beyond the time-out of the exchange itself."""

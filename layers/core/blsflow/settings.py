@@ -80,6 +80,7 @@ class Settings:
     execute_queue_url: str | None = None
     notification_topic_arn: str | None = None
     benchmark_state_machine_arn: str | None = None
+    tenant_claim: str = "tenant_id"
 
     def executor_configured(self) -> bool:
         """Whether there is a device-control service to send to (R4.3)."""
@@ -130,6 +131,7 @@ def read_settings(environ: Mapping[str, str]) -> Settings:
         execute_queue_url=read.text(prefix + "EXECUTE_QUEUE_URL"),
         notification_topic_arn=read.text(prefix + "NOTIFICATION_TOPIC_ARN"),
         benchmark_state_machine_arn=read.text(prefix + "BENCHMARK_STATE_MACHINE_ARN"),
+        tenant_claim=read.text(prefix + "TENANT_CLAIM") or "tenant_id",
     )
     longest = max(
         settings.tick_interval_sec, settings.benchmark_sample_window_sec, settings.benchmark_warm_up_sec

@@ -15,9 +15,14 @@ from blsflow.ports.sampling import ExecutionStatus
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from blsflow.ports import NotificationMessage
+
 _BATCH: Final = 10
 """The most entries that SendMessageBatch takes."""
-_SUBJECT_LENGTH: Final = 100
+_LONGEST_SUBJECT: Final = 99
+"""SNS takes fewer than 100 characters, in ASCII to be safe with every mail server."""
+_LARGEST_MESSAGE_BYTES: Final = 256 * 1024
+"""What SNS takes in all, attributes included."""
 _SECRET_TTL_SEC: Final = 300
 
 
@@ -60,25 +65,63 @@ class SqsQueue:
 
 
 class SnsPublisher:
-    """An SNS topic; the notification's id is an attribute, by which receivers drop a repetition."""
+    """An SNS topic: mails are for people, every other protocol gets the JSON document.
+
+    Attributes let a subscription filter by tenant and code, and a receiver drop a repetition by the notification's id.
+    """
 
     def __init__(self, topic_arn: str) -> None:
         self._topic_arn = topic_arn
 
-    def publish(self, *, notification_id: int, subject: str, body: Mapping[str, object]) -> None:
+    def publish(self, message: NotificationMessage) -> None:
         """Publish one; `PublishFailed` means that it may not have been."""
+        subject = _subject(message.subject)
+        attributes = {
+            "notification_id": {"DataType": "Number", "StringValue": str(message.notification_id)},
+            "tenant_id": {"DataType": "String", "StringValue": message.tenant_id},
+            "code": {"DataType": "String", "StringValue": message.code},
+        }
+        room = _LARGEST_MESSAGE_BYTES - _bytes([subject, attributes])
         try:
             _client("sns").publish(
                 TopicArn=self._topic_arn,
-                Subject=subject[:_SUBJECT_LENGTH],
-                Message=json.dumps(body, ensure_ascii=False, default=str),
-                MessageAttributes={
-                    "notification_id": {"DataType": "Number", "StringValue": str(notification_id)},
-                    "code": {"DataType": "String", "StringValue": str(body["code"])},
-                },
+                Subject=subject,
+                MessageStructure="json",
+                Message=_by_protocol(message, room),
+                MessageAttributes=attributes,
             )
         except Exception as error:  # botocore raises types made at run time; all mean "perhaps not published"
             raise PublishFailed(str(error)) from error
+
+
+def _subject(text: str) -> str:
+    """Return a mail's subject: one line of ASCII, cut."""
+    line = " ".join(text.encode("ascii", "replace").decode().split())
+    return line if len(line) <= _LONGEST_SUBJECT else f"{line[: _LONGEST_SUBJECT - 3].rstrip()}..."
+
+
+def _by_protocol(message: NotificationMessage, room: int) -> str:
+    """Return what each protocol is sent; parameters that do not fit are left out, the largest first, and named."""
+    document = dict(message.document)
+    params = document.pop("params")
+    kept = dict(params) if isinstance(params, dict) else {}
+    left_out: list[str] = []
+    while True:
+        told = {**document, "params": kept, **({"params_left_out": left_out} if left_out else {})}
+        text = _json({"default": _json(told), "email": message.text})
+        if len(text.encode()) <= room or not kept:
+            return text
+        largest = max(kept, key=lambda name: _bytes(kept[name]))
+        left_out.append(largest)
+        del kept[largest]
+
+
+def _json(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False, default=str)
+
+
+def _bytes(value: object) -> int:
+    return len(_json(value).encode())
 
 
 class StepFunctionsWorkflow:

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
-import json
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from blsflow.domain.errors import InvalidExecutionRequest
+from blsflow.domain.paging import MOST_ROWS, checked_limit, encode_cursor, is_id, place_of_cursor
 
-MOST_ROWS = 500
-_LARGEST_ID = 2**63 - 1
+__all__ = ["MOST_ROWS", "HistoryCursor", "HistoryQuery", "decode_cursor"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -23,21 +20,13 @@ class HistoryCursor:
 
     def encode(self) -> str:
         """Return the cursor as an opaque text."""
-        text = json.dumps([self.planned_at.astimezone(UTC).isoformat(), self.occurrence_id])
-        return base64.urlsafe_b64encode(text.encode()).decode().rstrip("=")
+        return encode_cursor(self.planned_at, self.occurrence_id)
 
 
 def decode_cursor(text: str) -> HistoryCursor:
     """Read a cursor that `HistoryCursor.encode` wrote; anything else is refused."""
-    try:
-        planned_at, occurrence_id = json.loads(base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)))
-        instant = datetime.fromisoformat(planned_at)
-        instant.astimezone(UTC)
-    except (ValueError, TypeError, OverflowError, RecursionError, binascii.Error) as error:
-        raise InvalidExecutionRequest(field="cursor", value=text, cause="not a cursor of ours") from error
-    if instant.utcoffset() is None or type(occurrence_id) is not int or not 0 <= occurrence_id <= _LARGEST_ID:
-        raise InvalidExecutionRequest(field="cursor", value=text, cause="not a cursor of ours")
-    return HistoryCursor(planned_at=instant, occurrence_id=occurrence_id)
+    planned_at, occurrence_id = place_of_cursor(text)
+    return HistoryCursor(planned_at=planned_at, occurrence_id=occurrence_id)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -54,8 +43,7 @@ class HistoryQuery:
     limit: int = 50
 
     def __post_init__(self) -> None:
-        if not 1 <= self.limit <= MOST_ROWS:
-            raise InvalidExecutionRequest(field="limit", value=self.limit, cause=f"use 1 to {MOST_ROWS}")
+        checked_limit(self.limit)
         for name in ("since", "until"):
             _refuse_edge_of_time(name, getattr(self, name))
         for name in ("tenant_id", "kind", "state"):
@@ -64,7 +52,7 @@ class HistoryQuery:
                 raise InvalidExecutionRequest(
                     field=name, value=text, cause="has characters that cannot be shown"
                 )
-        if self.schedule_id is not None and not 0 <= self.schedule_id <= _LARGEST_ID:
+        if self.schedule_id is not None and not is_id(self.schedule_id):
             raise InvalidExecutionRequest(field="schedule_id", value=self.schedule_id, cause="is no id")
 
 

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from blsflow.domain.policy import Policy
     from blsflow.domain.price_level import PriceLevel
     from blsflow.domain.reading import Reading
+    from blsflow.domain.tariff import Tariff
 
 NO_RANK: Final = 2_147_483_647
 _DOLLARS: Final = frozenset({"USD", "USDT"})
@@ -83,6 +84,11 @@ def value_market(inputs: TickInputs, policy: Policy, *, now: datetime, rate: flo
     return Valuation(market=market, levels=levels, flagged=tuple(flagged), worst_jump=worst_jump)
 
 
+def convertible(tariffs: Sequence[Tariff], rate: float | None) -> tuple[Tariff, ...]:
+    """The tariffs, those in dollars with the CNY per USDT that turns them into CNY (None: unknown)."""
+    return tuple(replace(each, cny_rate=rate) if each.currency in _DOLLARS else each for each in tariffs)
+
+
 def overriding(
     policy: Policy, others: Sequence[OtherPolicy], classes: Sequence[MachineClass], *, now: datetime
 ) -> Overriding:
@@ -138,7 +144,7 @@ def _priced(cluster: ClusterInput, now: datetime, horizon: timedelta, rate: floa
     if cluster.fault is not None:
         problem = TariffProblem(kind="tariff_gap", names=(cluster.fault,))
         return ClusterMarket(cluster_id=cluster.cluster_id, tariff=problem)
-    tariffs = [replace(t, cny_rate=rate) if t.currency in _DOLLARS else t for t in cluster.tariffs]
+    tariffs = convertible(cluster.tariffs, rate)
     return ClusterMarket(
         cluster_id=cluster.cluster_id,
         tariff=price_in_force(tariffs, now),

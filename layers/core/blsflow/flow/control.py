@@ -18,7 +18,16 @@ if TYPE_CHECKING:
     from uuid import UUID
 
     from blsflow.domain.policy import ExecutionMode
-    from blsflow.ports import LeaseChange, ManualFreeze, ModeChange, Queue, RequestedRun, SetEnabled, Store
+    from blsflow.ports import (
+        Lease,
+        LeaseChange,
+        ManualFreeze,
+        ModeChange,
+        Queue,
+        RequestedRun,
+        SetEnabled,
+        Store,
+    )
 
 T = TypeVar("T")
 
@@ -155,6 +164,12 @@ def lease(store: Store, tenant_id: str, *, holder: str, by: str, why: str) -> Le
     if change is None:
         raise UnknownTenant(tenant_id)
     return change
+
+
+def read_lease(store: Store, tenant_id: str) -> Lease:
+    """Return which system may act for a tenant; one that has expired is held by nobody."""
+    with store.transaction() as tx:
+        return tx.lease_of(tenant_id)
 
 
 def _known(found: T | None, policy_id: int) -> T:

@@ -7,10 +7,11 @@ Only a crash between the publishing and the commit publishes twice; the notifica
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import UTC, timedelta
 from typing import TYPE_CHECKING, Final
 
-from blsflow.ports import PublishFailed
+from blsflow.domain.texts import render
+from blsflow.ports import NotificationMessage, PublishFailed
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -38,11 +39,7 @@ def notify(store: Store, *, publisher: Publisher, time_left: Callable[[], bool])
                 return report
             pending = claimed[0]
             try:
-                publisher.publish(
-                    notification_id=pending.notification_id,
-                    subject=pending.notification.code,
-                    body=_body(pending),
-                )
+                publisher.publish(_message(pending))
             except PublishFailed as error:
                 tx.mark_unpublished(pending.notification_id, _wait(pending.tries))
                 report.failures[pending.notification_id] = error
@@ -52,16 +49,36 @@ def notify(store: Store, *, publisher: Publisher, time_left: Callable[[], bool])
     return report
 
 
-def _body(pending: PendingNotification) -> dict[str, object]:
+def _message(pending: PendingNotification) -> NotificationMessage:
+    """Return the notification in words, English before Chinese, and as a document with both texts (R9.4)."""
     notification = pending.notification
-    return {
-        "notification_id": pending.notification_id,
-        "tenant_id": notification.tenant_id,
-        "policy_id": notification.policy_id,
-        "code": notification.code,
-        "params": dict(notification.params),
-        "created_at": pending.created_at.isoformat(),
-    }
+    texts = render(notification.code, notification.params)
+    of_policy = None if notification.policy_id is None else f"policy {notification.policy_id}"
+    whose = " of ".join(filter(None, [of_policy, notification.tenant_id]))
+    text = f"""{texts.en}
+
+{texts.zh}
+
+{whose}
+{pending.created_at.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC
+{notification.code}, notification {pending.notification_id}
+"""
+    return NotificationMessage(
+        notification_id=pending.notification_id,
+        tenant_id=notification.tenant_id,
+        code=notification.code,
+        subject=f"BLSFlow, {whose}: {texts.en}",
+        text=text,
+        document={
+            "notification_id": pending.notification_id,
+            "tenant_id": notification.tenant_id,
+            "policy_id": notification.policy_id,
+            "code": notification.code,
+            "params": dict(notification.params),
+            "texts": {"en": texts.en, "zh": texts.zh},
+            "created_at": pending.created_at.isoformat(),
+        },
+    )
 
 
 def _wait(tries: int) -> timedelta:

@@ -86,13 +86,43 @@ def create_schedule(  # noqa: PLR0913 - the whole of what a schedule says
     rule: Mapping[str, object],
 ) -> ScheduleVersion:
     """Store a conversation's schedule; `InvalidExecutionRequest` names what cannot be meant, and nothing is recorded."""
+    with store.transaction() as tx:
+        return create_schedule_in(
+            tx, tenant_id=tenant_id, created_by=created_by, name=name, work=work, rule=rule
+        )
+
+
+def create_schedule_in(  # noqa: PLR0913 - the whole of what a schedule says
+    tx: Transaction,
+    *,
+    tenant_id: str,
+    created_by: str,
+    name: str,
+    work: Mapping[str, object],
+    rule: Mapping[str, object],
+) -> ScheduleVersion:
+    """Do as `create_schedule` in a transaction that has more to write."""
     parse_rule(rule)
     checked = _checked_work(work)
     _require_text("name", name, least=0, most=_LONGEST_NAME)
+    return tx.create_schedule(tenant_id=tenant_id, created_by=created_by, name=name, work=checked, rule=rule)
+
+
+def list_schedules(
+    store: Store, *, tenant_id: str | None, after_id: int = 0, limit: int | None = None
+) -> Sequence[Mapping[str, Any]]:
+    """Return the schedules in use in the order of their ids, those after an id; no limit gives all."""
     with store.transaction() as tx:
-        return tx.create_schedule(
-            tenant_id=tenant_id, created_by=created_by, name=name, work=checked, rule=rule
-        )
+        return tx.list_schedules(tenant_id=tenant_id, schedule_id=None, after_id=after_id, limit=limit)
+
+
+def read_schedule(store: Store, schedule_id: int, *, tenant_id: str | None) -> Mapping[str, Any]:
+    """Return one schedule, also an archived one: its history can still be read."""
+    with store.transaction() as tx:
+        rows = tx.list_schedules(tenant_id=tenant_id, schedule_id=schedule_id, after_id=0, limit=1)
+    if not rows:
+        raise UnknownSchedule(schedule_id)
+    return rows[0]
 
 
 def change_schedule(  # noqa: PLR0913 - the whole of what a schedule says
@@ -201,6 +231,17 @@ def history(store: Store, query: HistoryQuery) -> tuple[Sequence[OccurrenceRow],
         return rows, None
     last = rows[-1]
     return rows, HistoryCursor(planned_at=last.planned_at, occurrence_id=last.occurrence_id).encode()
+
+
+def read_occurrence(
+    store: Store, schedule_id: int, occurrence_id: int, *, tenant_id: str | None
+) -> OccurrenceRow:
+    """Return one occurrence of a schedule."""
+    with store.transaction() as tx:
+        row = tx.occurrence_row(schedule_id, occurrence_id, tenant_id=tenant_id)
+    if row is None:
+        raise UnknownOccurrence(schedule_id, occurrence_id)
+    return row
 
 
 def _schedule(

@@ -5,9 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from datetime import datetime
+from blsflow.domain.texts import render
 
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from datetime import datetime
+    from typing import Any
+
+    from blsflow.domain.catalogue import Texts
     from blsflow.ports.rows import BegunTick
 
 
@@ -25,6 +30,24 @@ class Cancelled:
 
     state: str
     asked: bool
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class NotificationRow:
+    """A notification as its tenant's people see it; unread while ``read_at`` is None."""
+
+    notification_id: int
+    policy_id: int | None
+    code: str
+    params: Mapping[str, object]
+    created_at: datetime
+    read_at: datetime | None
+    read_by: str | None
+
+    @property
+    def texts(self) -> Texts:
+        """What it says, in both languages (R9.4)."""
+        return render(self.code, self.params)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -89,6 +112,14 @@ class TrialTick:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class StoredRequest:
+    """What a key stands for already: the fingerprint of what was asked under it, and what that came to."""
+
+    fingerprint: str
+    answer: Mapping[str, Any]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class RequestedRun:
     """The occurrence of a manual run; ``fingerprint`` is that of the body with which it was first asked for."""
 
@@ -122,3 +153,13 @@ class LeaseChange:
 
     was: str | None
     open_attempts: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Lease:
+    """Which system may act for a tenant; ``holder`` is None if none may, ``expires_at`` None if it never ends."""
+
+    holder: str | None
+    expires_at: datetime | None
+    changed_by: str | None
+    changed_at: datetime | None

@@ -69,8 +69,20 @@ class ExecutionService(Protocol):
         """Ask a run to end; asking again does no harm."""
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class NotificationMessage:
+    """One notification as it goes out: ``text`` for who reads a mail, ``document`` for machines."""
+
+    notification_id: int
+    tenant_id: str
+    code: str
+    subject: str
+    text: str
+    document: Mapping[str, object]
+
+
 class Publisher(Protocol):
     """Where notifications go."""
 
-    def publish(self, *, notification_id: int, subject: str, body: Mapping[str, object]) -> None:
+    def publish(self, message: NotificationMessage) -> None:
         """Publish one; `PublishFailed` means that it may not have been."""

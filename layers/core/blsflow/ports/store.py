@@ -1,10 +1,15 @@
-"""The database: transactions that roll back unless their block ends, each under one reading of its clock."""
+"""The database: transactions that roll back unless their block ends, each under one reading of its clock.
+
+Longer than most, because a transaction is one thing with one list of what it can do.
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Protocol
 
+from blsflow.ports.policies import PolicyTransaction
 from blsflow.ports.sampling import SamplingTransaction
+from blsflow.ports.ticks import TickTransaction
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -21,6 +26,7 @@ if TYPE_CHECKING:
     from blsflow.domain.gates import Gates
     from blsflow.domain.history import HistoryQuery
     from blsflow.domain.inputs import Overriding, TickInputs
+    from blsflow.domain.notifications import NotificationQuery
     from blsflow.domain.policy import Policy
     from blsflow.domain.prices import ProfitSnapshot
     from blsflow.domain.sampling import BenchmarkRequest
@@ -31,13 +37,16 @@ if TYPE_CHECKING:
         AttemptEnd,
         Cancelled,
         ClosedAttempt,
+        Lease,
         LeaseChange,
         ManualFreeze,
         ModeChange,
+        NotificationRow,
         OccurrenceRow,
         RequestedRun,
         ScheduleVersion,
         SetEnabled,
+        StoredRequest,
         TrialTick,
     )
     from blsflow.ports.rows import (
@@ -72,7 +81,7 @@ class DecisionSink(Protocol):
         """Store all that was added."""
 
 
-class Transaction(SamplingTransaction, Protocol):
+class Transaction(SamplingTransaction, PolicyTransaction, TickTransaction, Protocol):
     """One database transaction; ``now`` is its clock."""
 
     now: datetime
@@ -193,8 +202,10 @@ class Transaction(SamplingTransaction, Protocol):
     def archive_schedule(self, schedule_id: int) -> None:
         """Take a schedule out of use; its history stays."""
 
-    def list_schedules(self, *, tenant_id: str | None) -> Sequence[Mapping[str, Any]]:
-        """Return the schedules in use."""
+    def list_schedules(
+        self, *, tenant_id: str | None, schedule_id: int | None, after_id: int, limit: int | None
+    ) -> Sequence[Mapping[str, Any]]:
+        """Return the schedules in use after an id, or one whether or not it is in use."""
 
     def request_schedule_run(
         self, schedule_id: int, *, request_id: str, fingerprint: str, by: str
@@ -215,6 +226,11 @@ class Transaction(SamplingTransaction, Protocol):
 
     def history(self, query: HistoryQuery) -> Sequence[OccurrenceRow]:
         """Return a page of occurrences, newest planned time first."""
+
+    def occurrence_row(
+        self, schedule_id: int, occurrence_id: int, *, tenant_id: str | None
+    ) -> OccurrenceRow | None:
+        """Return one occurrence if it belongs to that schedule."""
 
     # reconcile
     def expire_prepared(self, limit: int) -> int:
@@ -248,6 +264,14 @@ class Transaction(SamplingTransaction, Protocol):
     def mark_unpublished(self, notification_id: int, retry_after: timedelta) -> None:
         """Note that one did not go out and when to try again."""
 
+    def list_notifications(self, query: NotificationQuery) -> Sequence[NotificationRow]:
+        """Return a page of a tenant's notifications, newest first."""
+
+    def mark_notification(
+        self, notification_id: int, *, tenant_id: str, read_by: str | None
+    ) -> NotificationRow | None:
+        """Mark one read by somebody, or unread (None); None if the tenant has no such notification."""
+
     # control; a tenant_id of None is an operator of the whole deployment
     def set_enabled(
         self, policy_id: int, *, enabled: bool, by: str, why: str, tenant_id: str | None
@@ -279,6 +303,16 @@ class Transaction(SamplingTransaction, Protocol):
 
     def change_lease(self, tenant_id: str, *, holder: str, by: str, why: str) -> LeaseChange | None:
         """Say which system may act for a tenant; None if nothing is known of the tenant."""
+
+    def lease_of(self, tenant_id: str) -> Lease:
+        """Return which system may act for a tenant."""
+
+    # requests that create
+    def claim_request(self, tenant_id: str, key: str, *, fingerprint: str, by: str) -> StoredRequest | None:
+        """Take a key for a request, or return the one that has it; one that is being carried out is waited for."""
+
+    def answer_request(self, tenant_id: str, key: str, answer: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Keep what a request that was taken came to; return it as it was stored."""
 
     def write_events(self, events: Sequence[LogEvent], notifications: Sequence[Notification] = ()) -> None:
         """Write log events and notifications."""

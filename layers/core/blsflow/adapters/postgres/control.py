@@ -14,6 +14,7 @@ from blsflow.ports import (
     AttemptEnd,
     BegunTick,
     ClosedAttempt,
+    Lease,
     LeaseChange,
     ManualFreeze,
     ModeChange,
@@ -159,6 +160,15 @@ class ControlQueries:
             return None
         return LeaseChange(was=rows[0]["was"], open_attempts=rows[0]["open_attempts"])
 
+    def lease_of(self, tenant_id: str) -> Lease:
+        """Return which system may act for a tenant."""
+        rows = self._session.query("read_lease", tenant_id=tenant_id)
+        return (
+            Lease(**rows[0])
+            if rows
+            else Lease(holder=None, expires_at=None, changed_by=None, changed_at=None)
+        )
+
     def policy_status(
         self, *, policy_id: int | None = None, tenant_id: str | None = None
     ) -> Sequence[Mapping[str, Any]]:
@@ -169,15 +179,6 @@ class ControlQueries:
         """Return the attempts under way, oldest first."""
         return self._session.query("open_work", tenant_id=tenant_id, page_size=limit)
 
-    def stored_decision(
-        self, tick_id: int, machine_id: int, *, tenant_id: str | None
-    ) -> Mapping[str, Any] | None:
-        """Return a decision with the inputs that it came from; None if the tick had none for the machine."""
-        rows = self._session.query(
-            "stored_decision", tick_id=tick_id, machine_id=machine_id, tenant_id=tenant_id
-        )
-        return rows[0] if rows else None
-
     def log_tail(
         self, *, policy_id: int | None, tenant_id: str | None, limit: int, before_xid: str | None = None
     ) -> Sequence[Mapping[str, Any]]:
@@ -185,6 +186,11 @@ class ControlQueries:
         return self._session.query(
             "log_tail", before_xid=before_xid, policy_id=policy_id, tenant_id=tenant_id, page_size=limit
         )
+
+    def schema_version(self) -> str:
+        """Return the newest migration that was applied."""
+        version: str = self._session.query("schema_version")[0]["version"]
+        return version
 
     def log_position(self) -> str:
         """Return the transaction from which following begins: older ones have all ended."""

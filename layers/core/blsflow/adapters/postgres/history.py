@@ -6,7 +6,7 @@ stretch of the index and the server merges them row by row: a page costs its own
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from blsflow.domain.occurrence import OccurrenceState, ScheduleKind
 from blsflow.ports import OccurrenceRow
@@ -27,6 +27,12 @@ IN_ORDER: Final = "set local enable_sort = off; set local enable_bitmapscan = of
 """A prepared plan guesses windows that it does not know to be small, and would read and sort all of a long one."""
 
 
+_ONE: Final = (
+    f"select {_COLUMNS} from smart_schedule_occurrences o where o.id = :occurrence_id::bigint"  # noqa: S608 - columns of ours
+    " and o.schedule_id = :schedule_id::bigint and (:tenant_id::text is null or o.tenant_id = :tenant_id)"
+)
+
+
 class HistoryQueries:
     """The part of a transaction that reads history."""
 
@@ -37,7 +43,20 @@ class HistoryQueries:
         sql, params = page_of(query)
         self._session.run(IN_ORDER)
         rows = self._session.query_text(sql, **params)
-        return [OccurrenceRow(**{"occurrence_id": row.pop("id"), **row}) for row in rows]
+        return [_row(row) for row in rows]
+
+    def occurrence_row(
+        self, schedule_id: int, occurrence_id: int, *, tenant_id: str | None
+    ) -> OccurrenceRow | None:
+        """Return one occurrence if it belongs to that schedule."""
+        rows = self._session.query_text(
+            _ONE, schedule_id=schedule_id, occurrence_id=occurrence_id, tenant_id=tenant_id
+        )
+        return _row(rows[0]) if rows else None
+
+
+def _row(row: dict[str, Any]) -> OccurrenceRow:
+    return OccurrenceRow(**{"occurrence_id": row.pop("id"), **row})
 
 
 def page_of(query: HistoryQuery) -> tuple[str, dict[str, object]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from contextlib import suppress
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from blsflow.adapters.postgres.documents import policy_of
@@ -15,7 +16,6 @@ from blsflow.ports import AttemptStanding, FailedShare, OpenAges
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from datetime import timedelta
     from typing import Any
     from uuid import UUID
 
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from blsflow.domain.settle import Settlement
 
 _PRUNE_PAGE = 2_000
+_REQUESTS_KEPT_FOR = timedelta(days=7)
 
 
 class ReconcileQueries:
@@ -114,6 +115,7 @@ class ReconcileQueries:
         self._session.query("maintain_partitions", keep_days=retention_days)
         self._session.query("prune_history", keep_days=retention_days, page_size=_PRUNE_PAGE)
         self._session.query("prune_attempts", keep_days=retention_days, page_size=_PRUNE_PAGE)
+        self._session.query("prune_requests", keep_for=_REQUESTS_KEPT_FOR, page_size=_PRUNE_PAGE)
 
 
 def open_attempt_of(row: Mapping[str, Any], machines: Sequence[Mapping[str, Any]]) -> OpenAttempt:

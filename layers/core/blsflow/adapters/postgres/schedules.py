@@ -70,9 +70,13 @@ class ScheduleQueries(HistoryQueries):
         """Take a schedule out of use; its history stays."""
         self._session.query("archive_schedule", schedule_id=schedule_id)
 
-    def list_schedules(self, *, tenant_id: str | None) -> Sequence[Mapping[str, Any]]:
-        """Return the schedules in use."""
-        return self._session.query("list_schedules", tenant_id=tenant_id)
+    def list_schedules(
+        self, *, tenant_id: str | None, schedule_id: int | None, after_id: int, limit: int | None
+    ) -> Sequence[Mapping[str, Any]]:
+        """Return the schedules in use after an id, or one whether or not it is in use."""
+        return self._session.query(
+            "list_schedules", tenant_id=tenant_id, schedule_id=schedule_id, after_id=after_id, page_size=limit
+        )
 
     def request_schedule_run(
         self, schedule_id: int, *, request_id: str, fingerprint: str, by: str

@@ -12,10 +12,13 @@ from blsflow.adapters.postgres.converse import ConverseQueries
 from blsflow.adapters.postgres.decide import DecideQueries
 from blsflow.adapters.postgres.execute import ExecuteQueries
 from blsflow.adapters.postgres.notify import NotifyQueries
+from blsflow.adapters.postgres.policies import PolicyQueries
 from blsflow.adapters.postgres.reconcile import ReconcileQueries
+from blsflow.adapters.postgres.requests import RequestQueries
 from blsflow.adapters.postgres.sampling import SamplingQueries
 from blsflow.adapters.postgres.schedules import ScheduleQueries
 from blsflow.adapters.postgres.tick import TickQueries
+from blsflow.adapters.postgres.ticks import TickRecordQueries
 from blsflow.ports import StoreError, StoreUnavailable
 
 if TYPE_CHECKING:
@@ -45,6 +48,9 @@ class PostgresTransaction(
     ScheduleQueries,
     NotifyQueries,
     ControlQueries,
+    RequestQueries,
+    PolicyQueries,
+    TickRecordQueries,
 ):
     """One open transaction; ``now`` is the time at which it began, by the database's clock."""
 

@@ -74,10 +74,19 @@ where id = :policy_id::bigint and (:tenant_id::text is null or tenant_id = :tena
 
 -- name: policy_status
 -- Where every policy stands: state, freeze, last tick, open work.
-select p.id, p.tenant_id, p.name, p.mode, p.execution_mode, p.enabled, p.consecutive_failures,
+select p.id, p.tenant_id, p.name, p.version, p.mode, p.execution_mode, p.enabled, p.consecutive_failures, p.tariff_problems,
        f.cause as frozen_for, f.frozen_at, f.frozen_by, f.detail as freeze_detail,
        t.id as tick_id, t.ticked_at, t.machines, t.counts, t.failure, t.gain_cny_per_day, s.next_run_at, s.broken,
-       (select count(*) from smart_schedule_attempts a where a.policy_id = p.id and a.ended_at is null) as open_attempts,
+       (select count(*) from smart_schedule_attempts a
+        where a.policy_id = p.id and coalesce(a.ended_at, 'infinity') = 'infinity') as open_attempts,
+       (select count(*) from smart_schedule_machine_locks l
+        where l.freed_at is null and l.expires_at > now() and l.owner_id in (
+            select a.id from smart_schedule_attempts a
+            where a.policy_id = p.id and coalesce(a.ended_at, 'infinity') = 'infinity'
+            union all
+            select r.id from smart_schedule_benchmark_runs r
+            where r.policy_id = p.id and r.state in ('running', 'restoring'))) as live_locks,
+       e.holder as lease_holder, e.expires_at as lease_expires_at,
        coalesce(e.holder = 'blsflow' and e.expires_at > now(), false) as lease_held
 from smart_schedule_policy_groups p
 left join smart_schedule_freezes f on f.policy_id = p.id and f.lifted_at is null
@@ -101,6 +110,10 @@ select p.enabled, to_jsonb(p) as policy,
 from smart_schedule_policy_groups p
 where p.id = :policy_id::bigint and p.archived_at is null and (:tenant_id::text is null or p.tenant_id = :tenant_id)
 for update of p
+
+-- name: schema_version
+-- How far the database has been migrated.
+select max(version) as version from smart_schedule_migrations
 
 -- name: log_position
 -- The oldest transaction still open: all that older ones wrote can be read now, and nothing will be added to it.
@@ -216,11 +229,8 @@ select tenant_id, (select holder from before) as was,
            as open_attempts
 from changed
 
--- name: stored_decision
--- One decision with all that it came from: the tick's shared inputs and the machine's own record.
-select t.id as tick_id, t.policy_id, t.ticked_at, t.execution_mode, t.inputs, d.machine_id, d.action, d.reason, d.proposed,
-       d.from_project, d.to_project, d.run_config_id, d.current_net_cny_per_day as current_net,
-       d.best_net_cny_per_day as best_net, d.attempt_id, d.job_id, d.figures
-from smart_schedule_ticks t join smart_schedule_machine_decisions d on d.tick_id = t.id and d.ticked_at = t.ticked_at
-where t.id = :tick_id::bigint and d.machine_id = :machine_id::bigint
-  and (:tenant_id::text is null or t.tenant_id = :tenant_id)
+-- name: read_lease
+-- Which system may act for a tenant now; one that has expired is held by nobody.
+select case when expires_at > now() then holder end as holder, nullif(expires_at, 'infinity') as expires_at, changed_by,
+       changed_at
+from smart_schedule_executor_leases where tenant_id = :tenant_id

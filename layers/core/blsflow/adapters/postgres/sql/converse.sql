@@ -238,14 +238,16 @@ where id = :schedule_id::bigint and archived_at is null
 returning id, version
 
 -- name: list_schedules
--- Every schedule that is not archived, with how its newest occurrence stands.
+-- Schedules in use in the order of their ids, or one even if it is archived, with how its newest occurrence stands.
 select s.id, s.tenant_id, s.created_by, s.kind, s.name, s.policy_id, s.work, s.rule, s.time_zone, s.paused, s.version,
-       s.next_run_at, s.broken,
+       s.next_run_at, s.broken, s.archived_at is not null as archived,
        (select o.state from smart_schedule_occurrences o where o.schedule_id = s.id
         order by o.planned_at desc, o.id desc limit 1) as newest_state
 from smart_schedule_schedules s
-where s.archived_at is null and (:tenant_id::text is null or s.tenant_id = :tenant_id)
-order by s.id
+where (s.archived_at is null or s.id = :schedule_id::bigint) and s.id > :after_id::bigint
+  and (:schedule_id::bigint is null or s.id = :schedule_id::bigint)
+  and (:tenant_id::text is null or s.tenant_id = :tenant_id)
+order by s.id limit :page_size::integer
 
 -- name: request_schedule_run
 -- A manual run of a conversation's schedule: the same request id gives the same occurrence, whatever happened since.

@@ -124,6 +124,15 @@ with accepted as (
     on conflict (machine_id) do update
     set failures = known.failures + 1,
         retry_at = now() + least(interval '1 minute' * power(2, least(known.failures, 6)), interval '1 hour')
+    returning machine_id, failures
+), told as (
+    insert into smart_schedule_outbox (tenant_id, policy_id, code, params, created_at, next_try_at)
+    select a.tenant_id, a.policy_id, 'repeated_job_failure',
+           jsonb_build_object('action', a.action, 'project_id', a.project_id,
+                              'machines', jsonb_agg(b.machine_id order by b.machine_id), 'failures', 3),
+           now(), now()
+    from backed_off b cross join accepted a where b.failures = 3
+    group by a.tenant_id, a.policy_id, a.action, a.project_id
 ), decided as (
     update smart_schedule_machine_decisions d set job_id = :job_id
     from accepted a where d.attempt_id = a.id and d.ticked_at = :ticked_at::timestamptz
@@ -171,6 +180,15 @@ with ended as (
     on conflict (machine_id) do update
     set failures = known.failures + 1,
         retry_at = now() + least(interval '1 minute' * power(2, least(known.failures, 6)), interval '1 hour')
+    returning machine_id, failures
+), told as (
+    insert into smart_schedule_outbox (tenant_id, policy_id, code, params, created_at, next_try_at)
+    select e.tenant_id, e.policy_id, 'repeated_job_failure',
+           jsonb_build_object('action', e.action, 'project_id', e.project_id,
+                              'machines', jsonb_agg(b.machine_id order by b.machine_id), 'failures', 3),
+           now(), now()
+    from backed_off b cross join ended e where b.failures = 3
+    group by e.tenant_id, e.policy_id, e.action, e.project_id
 ), freed as (
     update smart_schedule_machine_locks l set freed_at = now(), freed_by = 'not_taken'
     from machines m where l.machine_id = m.machine_id and l.fencing_token = m.fencing_token and l.freed_at is null

@@ -29,3 +29,25 @@ update smart_schedule_outbox set published_at = now(), tries = tries + 1 where i
 -- It did not go out: left alone for a while, then tried again.
 update smart_schedule_outbox set tries = tries + 1, next_try_at = now() + :retry_after::interval
 where id = :notification_id::bigint
+
+-- name: list_notifications
+-- A page of a tenant's notifications, the newest first; published or not, they are there.
+select id as notification_id, policy_id, code, params, created_at, read_at, read_by
+from smart_schedule_outbox
+where tenant_id = :tenant_id and id < :before_id::bigint
+  and (:unread::boolean is null or (read_at is null) = :unread::boolean)
+  and (:code::text is null or code = :code::text)
+  and (:policy_id::bigint is null or policy_id = :policy_id::bigint)
+order by id desc limit :page_size::integer
+
+-- name: mark_notification_read
+-- On the record, with who was first: marking it again changes nothing.
+update smart_schedule_outbox set read_at = coalesce(read_at, now()), read_by = coalesce(read_by, :by)
+where id = :notification_id::bigint and tenant_id = :tenant_id
+returning id as notification_id, policy_id, code, params, created_at, read_at, read_by
+
+-- name: mark_notification_unread
+-- As if nobody had read it.
+update smart_schedule_outbox set read_at = null, read_by = null
+where id = :notification_id::bigint and tenant_id = :tenant_id
+returning id as notification_id, policy_id, code, params, created_at, read_at, read_by

@@ -1,0 +1,178 @@
+"""Commands on policies' documents, and on what a policy has to work with."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from blsflow.flow import policies as flow
+from blsflow.flow.readiness import readiness
+from blsflow_cli.deployment import deployment
+from blsflow_cli.offline import JsonOption  # noqa: TC001 - typer reads the annotations
+from blsflow_cli.options import By, PolicyArgument, Reason, moment, plain
+from blsflow_cli.output import ExitCode, console, print_json, table
+from blsflow_cli.policy_document import read_policy_file
+
+if TYPE_CHECKING:
+    from blsflow.flow.readiness import Readiness
+
+policy_app = typer.Typer(help="Documents of policy groups.", no_args_is_help=True)
+
+PolicyFile = Annotated[Path, typer.Argument(help="The policy document, or - for standard input.")]
+Version = Annotated[
+    int, typer.Option("--version", min=1, help="The version that you read, from `blsflow policy show`.")
+]
+
+
+@policy_app.command()
+def create(file: PolicyFile, *, by: By, as_json: JsonOption = False) -> None:
+    """Store a policy group: disabled, and in shadow (or dry_run, if its document says so).
+
+    `blsflow schema policy` prints the document's shape. What cannot be meant is named, and nothing is stored.
+
+    For example:
+
+        blsflow policy create examples/policy_profit_guard.json
+    """
+    document = read_policy_file(file)
+    with deployment() as application:
+        made = flow.create_policy(
+            application.store,
+            tenant_id=document.tenant,
+            by=by,
+            document=document.policy(),
+            tick_interval_sec=application.settings.tick_interval_sec,
+        )
+    if as_json:
+        print_json(asdict(made))
+    else:
+        typer.echo(
+            f"policy {made.policy_id} is stored, disabled, at version {made.version}; "
+            f"`blsflow readiness {made.policy_id}` says what it needs"
+        )
+
+
+@policy_app.command()
+def show(policy: PolicyArgument) -> None:
+    """Print a policy's document, as `policy change` takes it, with its version and state beside it.
+
+    For example:
+
+        blsflow policy show 3 | jq .document > policy.json
+    """
+    with deployment() as application:
+        view = flow.read_policy(application.store, policy)
+    shown = {**asdict(view), "document": {"tenant": view.tenant_id, **view.document}}
+    print_json(plain(shown))
+
+
+@policy_app.command()
+def change(
+    policy: PolicyArgument, file: PolicyFile, *, version: Version, by: By, as_json: JsonOption = False
+) -> None:
+    """Put a document in the place of a policy's own, unless somebody else has changed the policy since that version.
+
+    What was decided before is not sent any more. Mode, state and a freeze stay as they are.
+
+    For example:
+
+        blsflow policy change 3 policy.json --version 1
+    """
+    document = read_policy_file(file)
+    with deployment() as application:
+        changed = flow.change_policy(
+            application.store,
+            policy,
+            version=version,
+            by=by,
+            document=document.policy(),
+            tick_interval_sec=application.settings.tick_interval_sec,
+            tenant_id=document.tenant,
+        )
+    if as_json:
+        print_json(asdict(changed))
+    elif changed.version == version:
+        typer.echo(f"policy {policy} says so already, and stays at version {version}")
+    else:
+        typer.echo(f"policy {policy} is changed, and now at version {changed.version}")
+
+
+@policy_app.command()
+def archive(
+    policy: PolicyArgument, *, version: Version, reason: Reason, by: By, as_json: JsonOption = False
+) -> None:
+    """Take a policy out of use, for good; what it prepared is not sent, what it sent is followed to its end.
+
+    For example:
+
+        blsflow policy archive 3 --version 2 --reason "the site is sold"
+    """
+    with deployment() as application:
+        flow.archive_policy(application.store, policy, version=version, by=by, why=reason)
+    if as_json:
+        print_json({"policy_id": policy, "archived": True})
+    else:
+        typer.echo(f"policy {policy} is archived; `blsflow policy show {policy}` still shows it")
+
+
+def readiness_command(policy: PolicyArgument, *, as_json: JsonOption = False) -> None:
+    """Show what a policy has to work with, and all that would keep it from acting if it ticked now.
+
+    Tariffs are looked at for a year ahead, both DST days included. Exit code 1: it is not ready.
+
+    For example:
+
+        blsflow readiness 3 --json | jq -r '.findings[].code'
+    """
+    with deployment() as application:
+        found = readiness(
+            application.store,
+            policy,
+            gates=application.gates,
+            rate=application.settings.usdt_to_cny_rate,
+        )
+    if as_json:
+        print_json(plain(asdict(found)))
+    else:
+        _show(found)
+    if not found.ready:
+        raise typer.Exit(ExitCode.FINDING)
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands of this module."""
+    app.add_typer(policy_app, name="policy")
+    app.command("readiness")(readiness_command)
+
+
+def _show(found: Readiness) -> None:
+    out = console()
+    names = {price.project_id: price.name for price in found.prices}
+    out.print(
+        table(
+            "Prices of candidates",
+            ["project", "name", "price", "why", "age (s)"],
+            [(p.project_id, p.name, p.state, p.reason, p.age_sec) for p in found.prices],
+        )
+    )
+    columns = [
+        "project", "name", "eligible (n)", "runnable (n)", "valid (n)", "of these shared (n)", "missing (n)",
+        "expired (n)", "invalid (n)",
+    ]  # fmt: skip
+    cells = [
+        (c.project_id, names.get(c.project_id), c.eligible, c.runnable, c.valid, c.shared, c.missing, c.expired, c.invalid)
+        for c in found.coverage
+    ]  # fmt: skip
+    out.print(table("Benchmarks of machines that may run them", columns, cells))
+    rows = [(each.severity, each.code, _figures(dict(each.params))) for each in found.findings]
+    out.print(table("Findings" if rows else "Nothing is wanting", ["severity", "code", "figures"], rows))
+    machines = "-" if found.machines is None else found.machines.machines
+    ready = "ready" if found.ready else "not ready"
+    out.print(f"Policy {found.status.policy_id} is {ready}: {machines} machines, as of {moment(found.as_of)}")
+
+
+def _figures(params: dict[str, Any]) -> str:
+    return ", ".join(f"{name}={plain(value)}" for name, value in params.items())

@@ -1,0 +1,108 @@
+"""The shapes that all nouns share: parameters, pages, and the base of what is answered."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Annotated, Any, Final, Generic, TypeVar
+
+from aws_lambda_powertools.event_handler.openapi.params import Header, Path, Query
+from pydantic import AfterValidator, AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Field
+
+from blsflow.documents import located
+from blsflow.domain.paging import LARGEST_ID, MOST_ROWS, encode_cursor, id_of_cursor
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+T = TypeVar("T")
+
+_INSTANT: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}[Tt ]", re.ASCII)
+_UNSTORABLE: Final = re.compile("[\x00\ud800-\udfff]")
+
+
+def _digits(value: object) -> object:
+    """Take an id as its plain digits: no sign, no blanks, no underscores, no digits of other scripts."""
+    if isinstance(value, str) and not (value.isascii() and value.isdigit()):
+        message = "needs to be digits"
+        raise ValueError(message)
+    return value
+
+
+def _written_out(value: object) -> object:
+    """Take an instant as ISO 8601 writes it: a bare number could be seconds, milliseconds or a year."""
+    if not isinstance(value, str) or not _INSTANT.match(value):
+        message = "needs to be an instant such as 2025-08-01T10:00:00+08:00"
+        raise ValueError(message)
+    return value
+
+
+def _storable(value: str) -> str:
+    """Refuse what a PostgreSQL text cannot hold."""
+    if _UNSTORABLE.search(value):
+        message = "has characters that cannot be stored"
+        raise ValueError(message)
+    return value
+
+
+def _said(value: str) -> str:
+    if not value.strip():
+        message = "says nothing"
+        raise ValueError(message)
+    return value
+
+
+Instant = Annotated[AwareDatetime, BeforeValidator(_written_out)]
+Digits = BeforeValidator(_digits)
+PathId = Annotated[int, Digits, Path(ge=1, le=LARGEST_ID)]
+QueryId = Annotated[int | None, Digits, Query(ge=1, le=LARGEST_ID)]
+Limit = Annotated[int, Digits, Query(ge=1, le=MOST_ROWS, description="how many rows at the most")]
+Cursor = Annotated[str | None, Query(max_length=400, description="`next_cursor` of the page before; opaque")]
+IfMatch = Annotated[
+    str | None, Header(alias="if-match", description="the ETag that was read; without it nothing is changed")
+]
+IdempotencyKey = Annotated[
+    str,
+    Header(
+        alias="idempotency-key",
+        min_length=1,
+        max_length=200,
+        pattern=r"^[\x21-\x7e]+$",
+        description="of the caller's making; the same key and body get the same answer, and create once",
+    ),
+]
+Text = Annotated[str, AfterValidator(_storable)]
+Why = Annotated[
+    Text, AfterValidator(_said), Field(min_length=1, max_length=500, description="why, for the record")
+]
+
+
+class Answer(BaseModel):
+    """A part of an answer, read from the product's own value objects or rows."""
+
+    model_config = ConfigDict(from_attributes=True, frozen=True)
+
+
+class Texts(Answer):
+    """The same in both languages."""
+
+    en: str
+    zh: str
+
+
+class Page(Answer, Generic[T]):
+    """Some rows; `next_cursor` begins the next page, null on the last."""
+
+    items: list[T]
+    next_cursor: str | None
+
+
+def id_page(items: Sequence[T], limit: int, *, key: str = "id") -> Page[T]:
+    """Return a page of rows in the order of their ids; a full one names the row after which the next begins."""
+    following = None if len(items) < limit else encode_cursor(getattr(items[-1], key))
+    return Page[Any](items=list(items), next_cursor=following)
+
+
+def id_cursor(cursor: str | None, *, first: int = 0) -> int:
+    """Read a cursor of `id_page`; ``first`` is where a first page begins."""
+    with located("query"):
+        return id_of_cursor(cursor, first=first)

@@ -1,0 +1,1 @@
+"""What the functions behind the HTTP API share: who calls, and how a refusal looks. No third-party package."""

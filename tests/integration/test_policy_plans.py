@@ -1,0 +1,210 @@
+"""What pages of ticks, decisions and freezes cost in a large history, and readiness over a large fleet.
+
+As in test_history_plans.py: an index gives the rows in their order, and hardly more are read than shown. Readiness has to
+count every machine; it does so in a constant number of statements, each of which reads every table once.
+"""
+
+from __future__ import annotations
+
+import json
+from contextlib import closing
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from blsflow.adapters.postgres.connection import Session, statements
+from blsflow.adapters.postgres.history import IN_ORDER
+from blsflow.domain.gates import Gates
+from blsflow.domain.prospects import BenchmarkState, benchmark_of, benchmark_state, eligible_bits, valid_span
+from blsflow.domain.record import unpack_all
+from blsflow.domain.terms import terms_of
+from blsflow.domain.valuation import overriding, value_market
+from blsflow.flow.readiness import readiness
+from tests.integration.counting import counting_store
+from tests.integration.fleets import make_machines, make_market
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from blsflow.adapters.postgres.connection import DatabaseAddress
+    from blsflow.domain.machine import Machine
+
+TICKS = 20_000
+MACHINES = 2_000
+PAGE = 50
+MOST_BLOCKS = 450
+LARGEST = 2**63 - 1
+
+_HISTORY = f"""
+insert into smart_schedule_policy_groups (tenant_id, name, mode, created_by)
+    select 'acme', 'p' || g, 'profit_guard', 'test' from generate_series(2, 10) g;
+insert into smart_schedule_schedules (tenant_id, created_by, kind, policy_id, rule)
+    select 'acme', 'test', 'policy_tick', g, '{{"kind": "interval", "every_sec": 60}}' from generate_series(2, 10) g;
+insert into smart_schedule_occurrences (tenant_id, schedule_id, kind, origin, planned_at, state, recorded_at, ended_at)
+    select 'acme', 1 + g % 10, 'policy_tick', 'planned', now() - interval '1 second' * g, 'succeeded', now(), now()
+    from generate_series(1, {TICKS}) g;
+insert into smart_schedule_ticks
+    (tenant_id, policy_id, occurrence_id, ticked_at, execution_mode, policy_version, inputs, valid_until)
+    select 'acme', schedule_id, id, planned_at, 'shadow', 1, '{{}}', now()
+    from smart_schedule_occurrences order by planned_at;
+insert into smart_schedule_machine_decisions (ticked_at, tick_id, machine_id, action, reason, proposed, figures)
+    select t.ticked_at, t.id, 1 + (t.id + g) % {MACHINES}, 'keep', 'best_already', 'keep', ''
+    from smart_schedule_ticks t, generate_series(1, 10) g;
+insert into smart_schedule_machine_decisions (ticked_at, tick_id, machine_id, action, reason, proposed, figures)
+    select t.ticked_at, t.id, {MACHINES} + g, 'keep', 'best_already', 'keep', ''
+    from (select * from smart_schedule_ticks order by id desc limit 1) t, generate_series(1, 20000) g;
+insert into smart_schedule_freezes
+    (policy_id, tenant_id, cause, frozen_at, frozen_by, lifted_at, lifted_by, lift_reason)
+    select 1 + g % 10, 'acme', 'manual', now() - interval '1 second' * (g + 3), 'a', now(), 'b', 'c'
+    from generate_series(1, {TICKS}) g;
+"""
+
+
+@pytest.fixture(scope="module")
+def session(module_database: DatabaseAddress) -> Iterator[Session]:
+    """Ten policies with 2,000 ticks and freezes each, and one tick of a large fleet."""
+    with closing(Session(module_database)) as opened:
+        make_market(opened)
+        make_machines(opened, MACHINES)
+        opened.run(_HISTORY)
+        opened.run("vacuum analyze")
+        yield opened
+
+
+def _explained(session: Session, statement: str, **params: object) -> Mapping[str, Any]:
+    """The plan as the product's own prepared statement gets it, values unknown (as from its sixth use on)."""
+    session.run("begin; set local plan_cache_mode = force_generic_plan")
+    session.run(IN_ORDER)
+    rows = session.query_text(f"explain (analyze, buffers, format json) {statements()[statement]}", **params)
+    session.run("rollback")
+    (plan,) = rows[0].values()
+    document = json.loads(plan) if isinstance(plan, str) else plan
+    found: Mapping[str, Any] = document[0]["Plan"]
+    return found
+
+
+def _nodes(plan: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    yield plan
+    for child in plan.get("Plans", ()):
+        yield from _nodes(child)
+
+
+def _newest(session: Session) -> tuple[int, Any]:
+    row = session.run("select id, ticked_at from smart_schedule_ticks order by id desc limit 1")[0]
+    return row[0], row[1]
+
+
+def _pages(session: Session) -> dict[str, dict[str, Any]]:
+    tick_id, ticked_at = _newest(session)
+    return {
+        "ticks_of_policy": {"policy_id": 3, "tenant_id": "acme", "before_at": ticked_at, "before_id": tick_id},
+        "freezes_of_policy": {"policy_id": 3, "tenant_id": "acme", "before_at": ticked_at, "before_id": TICKS},
+        "decisions_of_machine": {
+            "machine_id": 7, "tenant_id": "acme", "before_at": ticked_at, "before_id": LARGEST,
+        },
+        "decisions_of_tick": {
+            "tick_id": tick_id, "ticked_at": ticked_at, "first_machine": MACHINES + 5_000,
+            "last_machine": LARGEST, "action": None, "reason": None,
+        },
+        "list_policies": {"tenant_id": "acme", "after": 2, "include_archived": False},
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "statement",
+    ["ticks_of_policy", "freezes_of_policy", "decisions_of_machine", "decisions_of_tick", "list_policies"],
+)
+def test_a_page_reads_its_own_rows_in_the_order_of_an_index(session: Session, statement: str) -> None:
+    """R8.12: nothing is read through and all of it sorted: a page costs its own rows, however many there are."""
+    plan = _explained(session, statement, page_size=PAGE, **_pages(session)[statement])
+    large = [
+        node
+        for node in _nodes(plan)
+        if node.get("Relation Name", "").startswith(
+            ("smart_schedule_ticks", "smart_schedule_machine_decisions", "smart_schedule_freezes")
+        )
+    ]
+    assert all(node["Node Type"] in {"Index Scan", "Index Only Scan"} for node in large), large
+    assert plan["Shared Hit Blocks"] + plan["Shared Read Blocks"] <= MOST_BLOCKS
+    assert sum(node.get("Rows Removed by Filter", 0) * node["Actual Loops"] for node in large) <= PAGE
+
+
+def test_readiness_takes_a_constant_number_of_statements(
+    module_database: DatabaseAddress, session: Session
+) -> None:
+    """R9.1: whatever the fleet's size, the same few statements, under the wall of row-level security too."""
+    assert session is not None
+    store, exchanges = counting_store(module_database)
+    gates = Gates(execute_enabled=True, executor_configured=True)
+    with closing(store):
+        found = readiness(store.of_tenant("acme"), 1, gates=gates, rate=7.2, tenant_id="acme")
+    assert found.machines is not None
+    assert found.machines.machines == MACHINES
+    assert exchanges == {
+        "run": 2, "policy_status": 1, "policy_view": 1, "tick_inputs": 1, "benchmark_coverage": 1, "machine_reports": 1,
+    }  # fmt: skip
+
+
+def test_readiness_counts_as_a_tick_decides(module_database: DatabaseAddress, session: Session) -> None:
+    """R1.2, R2.3: eligibility and benchmarks are counted by the very rules that a tick applies to each machine."""
+    session.run(
+        """
+        update smart_schedule_machine_project_benchmarks set
+            hashrate_hs = case machine_id % 7 when 0 then 0 when 1 then 'NaN' when 2 then null else hashrate_hs end,
+            power_w = case machine_id % 11 when 0 then 9.9 when 1 then 'Infinity' when 2 then null when 3 then 10
+                      else power_w end,
+            flagged = machine_id % 13 = 0,
+            shared_from = case when machine_id % 3 = 0 then 1 end,
+            sampled_at = now() + case machine_id % 5 when 0 then interval '-31 days' when 1 then interval '1 hour'
+                                 else interval '-1 hour' end
+            where project_id <= 5;
+        delete from smart_schedule_machine_project_benchmarks where machine_id % 17 = project_id;
+        update project_run_configurations set runnable = false where project_id = 2 and model = 'M1';
+        delete from smart_schedule_resource_eligibilities where project_id = 3 and resource_id in ('1', '2');
+        insert into smart_schedule_resource_eligibilities
+            select 'acme', p, 'machine', m::text, m % 2 = 0 from generate_series(1, 4) p, generate_series(1, 200) m;
+        """
+    )
+    store, _ = counting_store(module_database)
+    with closing(store), store.transaction() as tx:
+        begun = tx.tick_at_rest(1, tenant_id="acme")
+        assert begun is not None
+        inputs = tx.tick_inputs(begun)
+        coverage, reports = tx.coverage(begun, inputs)
+        blocks: list[bytes] = []
+        policy, now = begun.policy, begun.ticked_at
+        above = overriding(policy, inputs.others, inputs.classes, now=now)
+        tx.read_machines(policy, inputs, above, blocks.append)
+    market = value_market(inputs, policy, now=now, rate=7.2).market
+    terms = [terms_of(policy, market, each) for each in inputs.classes]
+    span = valid_span(now.timestamp(), policy.benchmark_ttl_sec)
+    machines: list[Machine] = [machine for block in blocks for machine in unpack_all(block)]
+
+    def may_run(machine: Machine, project: int) -> bool:
+        own = terms[machine.class_index]
+        return bool(eligible_bits(machine, own) & own.runnable_bits & own.bits[project])
+
+    states = {
+        project: [benchmark_state(benchmark_of(m, project), span) for m in machines if may_run(m, project)]
+        for project in policy.candidates
+    }
+    for each in coverage:
+        mine = states[each.project_id]
+        assert each.machines == len(machines) == reports.machines
+        assert each.runnable == len(mine)
+        assert (each.valid, each.missing, each.expired, each.invalid) == tuple(
+            mine.count(state)
+            for state in (
+                BenchmarkState.VALID,
+                BenchmarkState.MISSING,
+                BenchmarkState.EXPIRED,
+                BenchmarkState.INVALID,
+            )
+        )
+    runnable = [
+        [project for project in policy.candidates if may_run(machine, project)] for machine in machines
+    ]
+    assert reports.without_runnable == sum(not each for each in runnable)
+    assert sum(each.expired for each in coverage) > 0
+    assert sum(each.invalid for each in coverage) > 0
+    assert sum(each.missing for each in coverage) > 0
