@@ -9,7 +9,7 @@ from typing import Final
 
 from bench.report import keep, write
 
-PARTS: Final = ("tick",)
+PARTS: Final = ("tick", "memory", "policy", "locks", "scan", "reconcile", "log", "cold", "size")
 
 
 def main(names: list[str]) -> int:

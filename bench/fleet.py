@@ -11,6 +11,7 @@ from bench.measuring import seconds
 from blsflow.adapters.postgres.connection import Session
 from blsflow.adapters.postgres.migrate import migrate
 from local.stack.postgres import EmbeddedPostgres
+from tests.integration.counting import counting_store
 from tests.integration.fleets import decide_waiting, make_machines, make_market, start
 
 if TYPE_CHECKING:
@@ -78,6 +79,26 @@ def url_of(address: DatabaseAddress) -> str:
     return f"postgresql://{address.user}:{quote(address.password)}@{address.host}:{address.port}/{address.dbname}"
 
 
+def next_tick(session: Session) -> None:
+    """Forget what the last tick left, and make the policy due again."""
+    session.run(_NEXT_TICK)
+    session.run("checkpoint")
+
+
+def counted_exchanges(session: Session) -> int:
+    """Decide one tick in a session that counts its round trips; a COPY into the server is two of them."""
+    next_tick(session)
+    application = start(url_of(session.address))
+    application.tick(budget_sec=30)
+    application.store.close()
+    store, exchanges = counting_store(session.address)
+    application.__dict__["store"] = store
+    decide_waiting(application)
+    store.close()
+    copies_in = 1
+    return sum(exchanges.values()) + copies_in
+
+
 class Tick:
     """The product over a database, deciding one tick after the other in one warm session."""
 
@@ -89,8 +110,7 @@ class Tick:
 
     def seconds(self) -> float:
         """Forget what the last tick left, record the next, and return how long it takes to be decided and committed."""
-        self._session.run(_NEXT_TICK)
-        self._session.run("checkpoint")
+        next_tick(self._session)
         self._application.tick(budget_sec=30)
         return seconds(self._decide)
 
