@@ -9,7 +9,7 @@ from typing import Final
 
 from bench.report import keep, write
 
-PARTS: Final = ("tick", "memory", "policy", "locks", "scan", "reconcile", "log", "cold", "size")
+PARTS: Final = ("tick", "memory", "policy", "locks", "scan", "reconcile", "log", "cold", "size", "due")
 
 
 def main(names: list[str]) -> int:

@@ -3,24 +3,20 @@
 from __future__ import annotations
 
 import json
-import multiprocessing
 import threading
 from concurrent.futures import ThreadPoolExecutor
-from datetime import UTC, datetime, timedelta
+from contextlib import ExitStack
 from http.client import HTTPConnection
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
+from bench.devices import TOKEN, device_control
 from bench.fleet import fill, market, url_of
 from bench.measuring import Bound, Row, interleaved, ratio_row, seconds
 from blsflow.bootstrap import application_from
-from local.simulators.device_control import DeviceControlSimulator
-from local.simulators.web import Request, Served
-from local.simulators.world import SimulatedMachine, World
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from multiprocessing.connection import Connection
 
     from blsflow.adapters.postgres.connection import Session
     from blsflow.bootstrap import Application
@@ -30,7 +26,6 @@ MACHINES_PER_JOB: Final = 10
 CONCURRENCY: Final = 16
 """The product's own default."""
 LATENCY_SEC: Final = 0.02
-_TOKEN: Final = "bench"  # noqa: S105 - of a simulator that lives as long as this part
 _OPEN: Final = """
 truncate smart_schedule_attempts, smart_schedule_machine_locks cascade;
 insert into smart_schedule_attempts (id, tenant_id, kind, idempotency_key, policy_id, action, project_id, run_config_id,
@@ -49,14 +44,11 @@ _DUE_AGAIN: Final = "update smart_schedule_attempts set next_check_at = now() wh
 
 def run() -> Iterator[Row]:
     """Look at every job once per round; none has ended, so that each round finds the same."""
-    with market() as session:
+    with ExitStack() as devices, market() as session:
         fill(session, JOBS * MACHINES_PER_JOB)
-        ours, theirs = multiprocessing.Pipe()
-        simulator = multiprocessing.get_context("spawn").Process(
-            target=_simulate, args=(theirs,), daemon=True
+        url, jobs = devices.enter_context(
+            device_control(machines=JOBS * MACHINES_PER_JOB, jobs=JOBS, latency_sec=LATENCY_SEC)
         )
-        simulator.start()
-        url, jobs = ours.recv()
         session.run(_OPEN.format(jobs=",".join(f"'{job}'" for job in jobs), machines=MACHINES_PER_JOB))
         session.run("vacuum analyze")
         application = application_from(
@@ -64,14 +56,13 @@ def run() -> Iterator[Row]:
                 "BLSFLOW_SCHEDULER_DATABASE_URL": url_of(session.address),
                 "BLSFLOW_SCHEDULER_DATABASE_TLS": "off",
                 "BLSFLOW_SCHEDULER_SWITCH_API_BASE_URL": url,
-                "BLSFLOW_SCHEDULER_SWITCH_API_TOKEN": _TOKEN,
+                "BLSFLOW_SCHEDULER_SWITCH_APITOKEN": TOKEN,
                 "BLSFLOW_SCHEDULER_RECONCILE_CONCURRENCY": str(CONCURRENCY),
             }
         )
         found = interleaved(
             {"product": lambda: _pass(application, session), "calls": lambda: _calls(url, jobs)}
         )
-        simulator.terminate()
     yield ratio_row(
         "reconcile of 50,000 open machines in 5,000 jobs",
         f"one HTTP call per job, {CONCURRENCY} at a time, at the simulator's {LATENCY_SEC * 1e3:.0f} ms, connections kept",
@@ -79,52 +70,6 @@ def run() -> Iterator[Row]:
         found["calls"],
         Bound(limit=1.3),
     )
-
-
-def _simulate(parent: Connection) -> None:
-    """A device-control service with the jobs under way, in a process of its own."""
-    machines = [
-        SimulatedMachine(
-            machine_id=number,
-            hashrate_hs=1e14,
-            power_w=3000,
-            status="mining",
-            project_id=2,
-            project_since=datetime.now(UTC),
-        )
-        for number in range(1, JOBS * MACHINES_PER_JOB + 1)
-    ]
-    simulator = DeviceControlSimulator(World(machines, ramp_sec=86_400), token=_TOKEN)
-    jobs = [_posted(simulator, number) for number in range(JOBS)]
-    simulator.faults.handle(_request("PUT", ("sim", "faults"), {"latency_sec": LATENCY_SEC}))
-    with Served(simulator) as served:
-        parent.send((served.url, jobs))
-        threading.Event().wait()
-
-
-def _posted(simulator: DeviceControlSimulator, number: int) -> str:
-    first = number * MACHINES_PER_JOB + 1
-    batch = {
-        "kind": "switch",
-        "project_id": 1,
-        "run_config_id": 11,
-        "machines": [
-            {"machine_id": machine, "fencing_token": 1} for machine in range(first, first + MACHINES_PER_JOB)
-        ],
-    }
-    answer: Any = simulator.handle(_request("POST", ("v1", "batches"), batch, key=f"bench-{number}"))
-    return str(answer.document["job_id"])
-
-
-def _request(method: str, path: tuple[str, ...], document: object, key: str = "") -> Request:
-    expires_at = datetime.now(UTC) + timedelta(hours=1)
-    headers = {
-        "authorization": f"Bearer {_TOKEN}",
-        "x-caller": "acme",
-        "idempotency-key": key,
-        "x-expires-at": expires_at.isoformat(),
-    }
-    return Request(method=method, path=path, query={}, headers=headers, body=json.dumps(document).encode())
 
 
 def _pass(application: Application, session: Session) -> float:
@@ -145,7 +90,7 @@ def _calls(url: str, jobs: list[str]) -> float:
         if not hasattr(kept, "connection"):
             kept.connection = HTTPConnection(address.hostname or "", address.port)
         kept.connection.request(
-            "GET", f"/v1/jobs/{job}", headers={"Authorization": f"Bearer {_TOKEN}", "X-Caller": "acme"}
+            "GET", f"/v1/jobs/{job}", headers={"Authorization": f"Bearer {TOKEN}", "X-Caller": "acme"}
         )
         return json.loads(kept.connection.getresponse().read())
 
