@@ -26,7 +26,7 @@ def main(names: list[str]) -> int:
             rows.append(row)
             print(f"  {row.work} / {row.yardstick}: {row.value:.3g} {row.unit}", flush=True)
         keep(name, rows)
-        write()
+        write(PARTS)
         print(f"  {time.monotonic() - began:.0f} s", flush=True)
     return 0
 

@@ -42,9 +42,10 @@ def keep(part: str, rows: Sequence[Row]) -> None:
     _RESULTS.write_text(json.dumps(results, indent=1, ensure_ascii=False) + "\n")
 
 
-def write() -> None:
-    """Write the document from what is kept."""
-    results = _read()
+def write(order: Sequence[str]) -> None:
+    """Write the document from what is kept, in the order of the parts."""
+    kept = _read()
+    results = {part: kept[part] for part in order if part in kept}
     lines = ["| work | yardstick | to reach | measured | |", "|---|---|---|---|---|"]
     for part in results.values():
         lines += [_line(row) for row in part["rows"]]
