@@ -17,7 +17,7 @@ compile = $(UV) pip compile --quiet --universal --generate-hashes \
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup tools check rules test fmt bench migrate schema openapi demo lock build validate clean
+.PHONY: help setup tools check rules test fmt bench migrate schema openapi demo storm mutations soak audit lock build validate clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | column -t -s "$$(printf '\t')" 2>/dev/null \
@@ -57,6 +57,7 @@ lock: $(VENV)/.uv ## compile the hashed locks again from pyproject.toml
 	$(call compile,requirements-sam.txt,--group sam)
 	$(call compile,requirements-emulator.txt,--group emulator)
 	$(call compile,requirements-bench.txt,--group bench --constraint requirements-dev.txt)
+	$(call compile,requirements-audit.txt,--group audit)
 
 ## --- the gate
 
@@ -95,6 +96,23 @@ openapi: setup ## write docs/openapi.json anew from the API's declarations
 
 demo: setup tools ## the whole product on this machine, until interrupted; ONCE=1 ends by itself
 	$(BIN)/python -m local.demo $(if $(ONCE),--once)
+
+audit: tools $(TOOLS)/.audit ## security: our code, the template, and known holes in what the layer carries (asks PyPI)
+	$(BIN)/ruff check --select S layers functions cli
+	$(PYTEST) tests/unit/test_template.py
+	$(SAM) validate --lint
+	$(TOOLS)/audit/bin/pip-audit --strict --disable-pip --require-hashes -r layers/vendor/requirements.txt
+
+## --- at length, for every night
+
+storm: setup ## 100,000 sequences of whatever may happen; SEQUENCES=n, or SEED=n to tell one again
+	$(BIN)/python -m tests.storm $(if $(SEED),--seed $(SEED),--sequences $(or $(SEQUENCES),100000)) $(if $(RESULTS),--results $(RESULTS))
+
+mutations: setup ## break the product in every known way and see the storm find it
+	$(BIN)/python -m tests.storm --mutations
+
+soak: setup ## the product at full rate for MINUTES=30; writes bench/results/soak.json and a plot of it
+	$(BIN)/python -m local.soak --minutes $(or $(MINUTES),30)
 
 ## --- the template
 

@@ -121,6 +121,29 @@ begin
     where e.machine_id = changed.id;
 end $$;
 
+CREATE FUNCTION public.smart_schedule_take_stream(tenant text, per_tenant integer, in_all integer) RETURNS text
+    LANGUAGE plpgsql
+    AS $$
+declare
+    taken boolean := false;
+begin
+    perform pg_advisory_unlock_all();
+    for slot in 1..per_tenant loop
+        taken := pg_try_advisory_lock(hashtextextended('blsflow stream of ' || tenant || ' ' || slot, 0));
+        exit when taken;
+    end loop;
+    if not taken then
+        return 'tenant';
+    end if;
+    for slot in 1..in_all loop
+        if pg_try_advisory_lock(hashtextextended('blsflow stream ' || slot, 0)) then
+            return null;
+        end if;
+    end loop;
+    perform pg_advisory_unlock_all();
+    return 'deployment';
+end $$;
+
 CREATE FUNCTION public.smart_schedule_tenant() RETURNS text
     LANGUAGE sql STABLE
     RETURN NULLIF(current_setting('blsflow.tenant'::text, true), ''::text);
@@ -248,11 +271,13 @@ CREATE TABLE public.smart_schedule_attempts (
     unreachable_alerted_at timestamp with time zone,
     benchmark_run_id uuid,
     benchmark_step text,
+    command_id uuid,
     CONSTRAINT smart_schedule_attempts_action_check CHECK ((action = ANY (ARRAY['switch'::text, 'start'::text, 'stop'::text, 'power_off'::text, 'converse'::text]))),
     CONSTRAINT smart_schedule_attempts_benchmark CHECK (((benchmark_run_id IS NULL) = (benchmark_step IS NULL))),
     CONSTRAINT smart_schedule_attempts_benchmark_step_check CHECK ((benchmark_step = ANY (ARRAY['switch'::text, 'restore'::text]))),
     CONSTRAINT smart_schedule_attempts_ended CHECK (((state = ANY (ARRAY['succeeded'::text, 'failed'::text, 'cancelled'::text, 'interrupted'::text, 'skipped'::text])) = (ended_at IS NOT NULL))),
     CONSTRAINT smart_schedule_attempts_kind_check CHECK ((kind = ANY (ARRAY['device_batch'::text, 'conversation'::text]))),
+    CONSTRAINT smart_schedule_attempts_of_one CHECK (((command_id IS NULL) OR ((kind = 'device_batch'::text) AND (policy_id IS NULL) AND (occurrence_id IS NULL) AND (benchmark_run_id IS NULL)))),
     CONSTRAINT smart_schedule_attempts_reference_of_dispatched CHECK (((dispatched_at IS NOT NULL) OR (reference IS NULL))),
     CONSTRAINT smart_schedule_attempts_running_has_reference CHECK (((state <> 'running'::text) OR (reference IS NOT NULL))),
     CONSTRAINT smart_schedule_attempts_state_check CHECK ((state = ANY (ARRAY['prepared'::text, 'dispatching'::text, 'running'::text, 'reconciling'::text, 'cancelling'::text, 'succeeded'::text, 'failed'::text, 'cancelled'::text, 'interrupted'::text, 'skipped'::text])))
@@ -310,6 +335,30 @@ CREATE TABLE public.smart_schedule_benchmark_runs (
     CONSTRAINT smart_schedule_benchmark_runs_restore_tries_check CHECK ((restore_tries >= 0)),
     CONSTRAINT smart_schedule_benchmark_runs_restored CHECK (((state <> ALL (ARRAY['succeeded'::text, 'failed'::text])) OR (execution_no = 0) OR (restore_status IS NOT NULL))),
     CONSTRAINT smart_schedule_benchmark_runs_state_check CHECK ((state = ANY (ARRAY['pending'::text, 'running'::text, 'restoring'::text, 'succeeded'::text, 'failed'::text, 'cancelled'::text])))
+);
+
+CREATE TABLE public.smart_schedule_command_machines (
+    command_id uuid NOT NULL,
+    machine_id bigint NOT NULL,
+    attempt_id uuid,
+    skipped text,
+    CONSTRAINT smart_schedule_command_machines_taken_or_not CHECK (((attempt_id IS NULL) = (skipped IS NOT NULL)))
+);
+
+CREATE TABLE public.smart_schedule_commands (
+    id uuid NOT NULL,
+    tenant_id text NOT NULL,
+    action text NOT NULL,
+    project_id bigint,
+    requested_by text NOT NULL,
+    why text NOT NULL,
+    requested_at timestamp with time zone NOT NULL,
+    machines integer NOT NULL,
+    taken integer DEFAULT 0 NOT NULL,
+    CONSTRAINT smart_schedule_commands_action_check CHECK ((action = ANY (ARRAY['switch'::text, 'start'::text, 'stop'::text, 'power_off'::text]))),
+    CONSTRAINT smart_schedule_commands_check CHECK (((taken >= 0) AND (taken <= machines))),
+    CONSTRAINT smart_schedule_commands_machines_check CHECK ((machines > 0)),
+    CONSTRAINT smart_schedule_commands_project_of_mining CHECK (((action = ANY (ARRAY['switch'::text, 'start'::text])) = (project_id IS NOT NULL)))
 );
 
 CREATE TABLE public.smart_schedule_executor_leases (
@@ -973,6 +1022,12 @@ ALTER TABLE ONLY public.smart_schedule_attempts
 ALTER TABLE ONLY public.smart_schedule_benchmark_runs
     ADD CONSTRAINT smart_schedule_benchmark_runs_pkey PRIMARY KEY (id);
 
+ALTER TABLE ONLY public.smart_schedule_command_machines
+    ADD CONSTRAINT smart_schedule_command_machines_pkey PRIMARY KEY (command_id, machine_id);
+
+ALTER TABLE ONLY public.smart_schedule_commands
+    ADD CONSTRAINT smart_schedule_commands_pkey PRIMARY KEY (id);
+
 ALTER TABLE ONLY public.smart_schedule_executor_leases
     ADD CONSTRAINT smart_schedule_executor_leases_pkey PRIMARY KEY (tenant_id);
 
@@ -1060,9 +1115,17 @@ CREATE INDEX smart_schedule_attempts_ended ON public.smart_schedule_attempts USI
 
 CREATE INDEX smart_schedule_attempts_of_benchmark ON public.smart_schedule_attempts USING btree (benchmark_run_id) WHERE (benchmark_run_id IS NOT NULL);
 
+CREATE INDEX smart_schedule_attempts_of_command ON public.smart_schedule_attempts USING btree (command_id) WHERE (command_id IS NOT NULL);
+
 CREATE UNIQUE INDEX smart_schedule_attempts_of_conversation ON public.smart_schedule_attempts USING btree (occurrence_id) WHERE (kind = 'conversation'::text);
 
 CREATE INDEX smart_schedule_attempts_of_occurrence ON public.smart_schedule_attempts USING btree (occurrence_id);
+
+CREATE INDEX smart_schedule_attempts_of_policy ON public.smart_schedule_attempts USING btree (policy_id, prepared_at DESC, id DESC);
+
+CREATE INDEX smart_schedule_attempts_of_tenant ON public.smart_schedule_attempts USING btree (tenant_id, prepared_at DESC, id DESC);
+
+CREATE INDEX smart_schedule_attempts_of_tenant_by_state ON public.smart_schedule_attempts USING btree (tenant_id, state, prepared_at DESC, id DESC);
 
 CREATE INDEX smart_schedule_attempts_oldest ON public.smart_schedule_attempts USING btree (ended_at) WHERE (ended_at IS NOT NULL);
 
@@ -1076,9 +1139,15 @@ CREATE INDEX smart_schedule_benchmark_runs_at_work ON public.smart_schedule_benc
 
 CREATE INDEX smart_schedule_benchmark_runs_of_machine ON public.smart_schedule_benchmark_runs USING btree (machine_id, project_id, requested_at DESC);
 
+CREATE INDEX smart_schedule_benchmark_runs_of_tenant ON public.smart_schedule_benchmark_runs USING btree (tenant_id, requested_at DESC, id DESC);
+
 CREATE UNIQUE INDEX smart_schedule_benchmark_runs_open ON public.smart_schedule_benchmark_runs USING btree (machine_id, project_id) WHERE (ended_at IS NULL);
 
 CREATE INDEX smart_schedule_benchmark_runs_waiting ON public.smart_schedule_benchmark_runs USING btree (not_before) WHERE (state = 'pending'::text);
+
+CREATE INDEX smart_schedule_commands_of_tenant ON public.smart_schedule_commands USING btree (tenant_id, requested_at DESC, id DESC);
+
+CREATE INDEX smart_schedule_commands_oldest ON public.smart_schedule_commands USING btree (requested_at);
 
 CREATE INDEX smart_schedule_freezes_of_policy ON public.smart_schedule_freezes USING btree (policy_id, frozen_at DESC, id DESC);
 
@@ -1086,13 +1155,13 @@ CREATE UNIQUE INDEX smart_schedule_freezes_open ON public.smart_schedule_freezes
 
 CREATE INDEX smart_schedule_log_events_by_commit ON ONLY public.smart_schedule_log_events USING btree (xid, id);
 
-CREATE INDEX smart_schedule_log_events_by_policy ON ONLY public.smart_schedule_log_events USING btree (policy_id, id);
+CREATE INDEX smart_schedule_log_events_by_policy ON ONLY public.smart_schedule_log_events USING btree (policy_id, xid, id);
 
-CREATE INDEX smart_schedule_log_events_by_tenant ON ONLY public.smart_schedule_log_events USING btree (tenant_id, id);
+CREATE INDEX smart_schedule_log_events_by_tenant ON ONLY public.smart_schedule_log_events USING btree (tenant_id, xid, id);
 
-CREATE INDEX smart_schedule_log_events_default_policy_id_id_idx ON public.smart_schedule_log_events_default USING btree (policy_id, id);
+CREATE INDEX smart_schedule_log_events_default_policy_id_xid_id_idx ON public.smart_schedule_log_events_default USING btree (policy_id, xid, id);
 
-CREATE INDEX smart_schedule_log_events_default_tenant_id_id_idx ON public.smart_schedule_log_events_default USING btree (tenant_id, id);
+CREATE INDEX smart_schedule_log_events_default_tenant_id_xid_id_idx ON public.smart_schedule_log_events_default USING btree (tenant_id, xid, id);
 
 CREATE INDEX smart_schedule_log_events_default_xid_id_idx ON public.smart_schedule_log_events_default USING btree (xid, id);
 
@@ -1152,9 +1221,9 @@ CREATE INDEX smart_schedule_ticks_of_policy ON public.smart_schedule_ticks USING
 
 ALTER INDEX public.smart_schedule_log_events_pkey ATTACH PARTITION public.smart_schedule_log_events_default_pkey;
 
-ALTER INDEX public.smart_schedule_log_events_by_policy ATTACH PARTITION public.smart_schedule_log_events_default_policy_id_id_idx;
+ALTER INDEX public.smart_schedule_log_events_by_policy ATTACH PARTITION public.smart_schedule_log_events_default_policy_id_xid_id_idx;
 
-ALTER INDEX public.smart_schedule_log_events_by_tenant ATTACH PARTITION public.smart_schedule_log_events_default_tenant_id_id_idx;
+ALTER INDEX public.smart_schedule_log_events_by_tenant ATTACH PARTITION public.smart_schedule_log_events_default_tenant_id_xid_id_idx;
 
 ALTER INDEX public.smart_schedule_log_events_by_commit ATTACH PARTITION public.smart_schedule_log_events_default_xid_id_idx;
 
@@ -1197,6 +1266,9 @@ ALTER TABLE ONLY public.smart_schedule_attempts
     ADD CONSTRAINT smart_schedule_attempts_benchmark_run_id_fkey FOREIGN KEY (benchmark_run_id) REFERENCES public.smart_schedule_benchmark_runs(id);
 
 ALTER TABLE ONLY public.smart_schedule_attempts
+    ADD CONSTRAINT smart_schedule_attempts_command_id_fkey FOREIGN KEY (command_id) REFERENCES public.smart_schedule_commands(id);
+
+ALTER TABLE ONLY public.smart_schedule_attempts
     ADD CONSTRAINT smart_schedule_attempts_occurrence_id_fkey FOREIGN KEY (occurrence_id) REFERENCES public.smart_schedule_occurrences(id);
 
 ALTER TABLE ONLY public.smart_schedule_attempts
@@ -1204,6 +1276,9 @@ ALTER TABLE ONLY public.smart_schedule_attempts
 
 ALTER TABLE ONLY public.smart_schedule_benchmark_runs
     ADD CONSTRAINT smart_schedule_benchmark_runs_policy_id_fkey FOREIGN KEY (policy_id) REFERENCES public.smart_schedule_policy_groups(id);
+
+ALTER TABLE ONLY public.smart_schedule_command_machines
+    ADD CONSTRAINT smart_schedule_command_machines_command_id_fkey FOREIGN KEY (command_id) REFERENCES public.smart_schedule_commands(id) ON DELETE CASCADE;
 
 ALTER TABLE ONLY public.smart_schedule_freezes
     ADD CONSTRAINT smart_schedule_freezes_policy_id_fkey FOREIGN KEY (policy_id) REFERENCES public.smart_schedule_policy_groups(id);
@@ -1237,6 +1312,12 @@ CREATE POLICY of_tenant ON public.smart_schedule_attempts TO blsflow_tenant USIN
 
 CREATE POLICY of_tenant ON public.smart_schedule_benchmark_runs TO blsflow_tenant USING ((tenant_id = public.smart_schedule_tenant()));
 
+CREATE POLICY of_tenant ON public.smart_schedule_command_machines TO blsflow_tenant USING ((EXISTS ( SELECT
+   FROM public.smart_schedule_commands c
+  WHERE (c.id = smart_schedule_command_machines.command_id))));
+
+CREATE POLICY of_tenant ON public.smart_schedule_commands TO blsflow_tenant USING ((tenant_id = public.smart_schedule_tenant()));
+
 CREATE POLICY of_tenant ON public.smart_schedule_executor_leases TO blsflow_tenant USING ((tenant_id = public.smart_schedule_tenant()));
 
 CREATE POLICY of_tenant ON public.smart_schedule_freezes TO blsflow_tenant USING ((tenant_id = public.smart_schedule_tenant()));
@@ -1247,9 +1328,13 @@ CREATE POLICY of_tenant ON public.smart_schedule_machine_decisions TO blsflow_te
    FROM public.smart_schedule_ticks t
   WHERE (t.id = smart_schedule_machine_decisions.tick_id))));
 
-CREATE POLICY of_tenant ON public.smart_schedule_machine_locks TO blsflow_tenant USING ((tenant_id = public.smart_schedule_tenant()));
+CREATE POLICY of_tenant ON public.smart_schedule_machine_locks TO blsflow_tenant USING ((EXISTS ( SELECT
+   FROM smart_schedule_tenant.machines m
+  WHERE (m.id = smart_schedule_machine_locks.machine_id))));
 
-CREATE POLICY of_tenant ON public.smart_schedule_machine_states TO blsflow_tenant USING ((tenant_id = public.smart_schedule_tenant()));
+CREATE POLICY of_tenant ON public.smart_schedule_machine_states TO blsflow_tenant USING ((EXISTS ( SELECT
+   FROM smart_schedule_tenant.machines m
+  WHERE (m.id = smart_schedule_machine_states.machine_id))));
 
 CREATE POLICY of_tenant ON public.smart_schedule_occurrences TO blsflow_tenant USING ((tenant_id = public.smart_schedule_tenant()));
 
@@ -1279,6 +1364,10 @@ ALTER TABLE public.smart_schedule_attempt_machines ENABLE ROW LEVEL SECURITY;
 ALTER TABLE public.smart_schedule_attempts ENABLE ROW LEVEL SECURITY;
 
 ALTER TABLE public.smart_schedule_benchmark_runs ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE public.smart_schedule_command_machines ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE public.smart_schedule_commands ENABLE ROW LEVEL SECURITY;
 
 ALTER TABLE public.smart_schedule_executor_leases ENABLE ROW LEVEL SECURITY;
 

@@ -13,10 +13,26 @@ from typing import TYPE_CHECKING, Any, Final
 from local.openapi import DOCUMENT_FILE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
 UUID: Final = "7b1e2f30-4a5b-4c6d-8e7f-90a1b2c3d4e5"
 _OF_FORMAT: Final = {"date-time": "2027-01-01T00:00:00Z", "date": "2027-01-01", "uuid": UUID}
+
+
+IDS_OF: Final = {
+    "policy_id": "select min(id) from smart_schedule_policy_groups where tenant_id = '{tenant}'",
+    "schedule_id": "select min(id) from smart_schedule_schedules where tenant_id = '{tenant}'",
+    "occurrence_id": "select min(id) from smart_schedule_occurrences where tenant_id = '{tenant}'",
+    "tick_id": "select min(id) from smart_schedule_ticks where tenant_id = '{tenant}'",
+    "machine_id": "select min(id) from machines where tenant_id = '{tenant}'",
+    "project_id": "select min(id) from projects where tenant_id = '{tenant}'",
+    "notification_id": "select min(id) from smart_schedule_outbox where tenant_id = '{tenant}'",
+    "job_id": "select min(id::text) from smart_schedule_attempts where tenant_id = '{tenant}'",
+    "attempt_id": "select min(id::text) from smart_schedule_attempts where tenant_id = '{tenant}'",
+    "command_id": "select min(id::text) from smart_schedule_commands where tenant_id = '{tenant}'",
+    "run_id": "select min(id::text) from smart_schedule_benchmark_runs where tenant_id = '{tenant}'",
+}
+"""By path parameter, where an id of a tenant's own is found."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,8 +83,8 @@ def document() -> dict[str, Any]:
 
 
 def operations() -> list[Operation]:
-    """Every operation, in the document's order."""
-    return list(_operations())
+    """Every operation that the API's own function answers, in the document's order."""
+    return [operation for operation in _operations() if "x-function" not in operation.described]
 
 
 def _operations() -> Iterator[Operation]:
@@ -86,13 +102,28 @@ def _operations() -> Iterator[Operation]:
             )
 
 
+def owned_ids(operation: Operation, tenant: str, ask: Callable[[str], object]) -> dict[str, object]:
+    """An id of a tenant's own for each of an operation's path parameters, or one of nobody's where it has none."""
+    names = [parameter["name"] for parameter in operation.of("path")]
+    return {name: ask(IDS_OF[name].format(tenant=tenant)) or unowned_id(name) for name in names}
+
+
+def unowned_id(name: str) -> object:
+    """An id that nobody has."""
+    return UUID if "::text" in IDS_OF[name] else 987_654_321
+
+
 def resolved(schema: Mapping[str, Any]) -> Mapping[str, Any]:
     """A schema with its reference followed, and of alternatives the first that is not null."""
     while True:
         if "$ref" in schema:
             schema = document()["components"]["schemas"][schema["$ref"].rpartition("/")[2]]
         elif "oneOf" in schema or "anyOf" in schema:
-            told = {name: schema[name] for name in ("examples", "default") if schema.get(name) is not None}
+            told = {
+                name: value
+                for name, value in schema.items()
+                if name not in {"oneOf", "anyOf", "discriminator"} and value is not None
+            }
             choices = schema.get("oneOf") or schema["anyOf"]
             schema = {**next(each for each in choices if each.get("type") != "null"), **told}
         else:
@@ -121,7 +152,10 @@ def _of_kind(schema: Mapping[str, Any]) -> Any:
         case "array":
             return [sample(schema["items"])] * max(1, schema.get("minItems", 0))
         case "integer" | "number":
-            return max(1, int(schema.get("minimum", 1)))
+            if schema.get("default") is not None:
+                return schema["default"]
+            least = max(1, schema.get("minimum", schema.get("exclusiveMinimum", 0) + 1))
+            return min(least, schema.get("maximum", least))
         case "boolean":
             return True
     letters = "a" * max(1, schema.get("minLength", 1))

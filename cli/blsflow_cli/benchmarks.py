@@ -6,15 +6,11 @@ from typing import Annotated, Any
 
 import typer
 
-from blsflow.domain.errors import BlsflowError
+from blsflow.flow.benchmarks import request_benchmark
 from blsflow_cli.deployment import deployment
 from blsflow_cli.offline import JsonOption, benchmark_app
 from blsflow_cli.options import By, PolicyArgument, moment, plain_rows
 from blsflow_cli.output import console, print_json, table
-
-
-class NotOfOneTenant(BlsflowError):
-    """Policy, machine and project do not exist, or belong to different tenants."""
 
 
 def benchmark_list(
@@ -80,11 +76,9 @@ def benchmark_run(
 
         blsflow benchmark run 3 1042 106
     """
-    with deployment() as application, application.store.transaction() as tx:
-        asked = tx.request_benchmark_by_hand(policy, machine, project, by=by)
-    if asked is None:
-        raise NotOfOneTenant(
-            f"policy {policy}, machine {machine} and project {project} are not of one tenant"
+    with deployment() as application:
+        asked = request_benchmark(
+            application.store, policy_id=policy, machine_id=machine, project_id=project, by=by
         )
     document: dict[str, Any] = {"run_id": str(asked.run_id), "state": asked.state}
     if as_json:

@@ -187,12 +187,17 @@ class MachineDocument(Strict):
     benchmarks: tuple[BenchmarkDocument, ...] = ()
 
 
-class DecideDocument(Strict):
-    """All inputs of one tick of one policy."""
+class WorldDocument(Strict):
+    """A policy with all that it decides on, but for the time."""
 
-    now: AwareDatetime
     usdt_to_cny_rate: float | None = Field(description="CNY per USDT; null if unknown")
     policy: PolicyDocument
     projects: tuple[ProjectDocument, ...]
     clusters: tuple[ClusterDocument, ...]
     machines: tuple[MachineDocument, ...]
+
+
+class DecideDocument(WorldDocument):
+    """All inputs of one tick of one policy."""
+
+    now: AwareDatetime

@@ -18,18 +18,18 @@ from blsflow.domain.units import HashFamily, parse_hashrate, parse_power
 from blsflow.domain.valuation import Valuation, value_market
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from blsflow.domain.policy import Policy
     from blsflow_cli.decide_document import (
         BenchmarkDocument,
-        ClusterDocument,
         DecideDocument,
         HashrateDocument,
         MachineDocument,
         PowerDocument,
         ProjectDocument,
         ResourcesDocument,
+        WorldDocument,
     )
 
 
@@ -51,27 +51,23 @@ def inputs_of(document: DecideDocument) -> DecideInputs:
     """Value the document's market and read its machines; `InvalidDocument` names what cannot be meant."""
     with located("policy"):
         policy = document.policy.policy()
-    _check_references(document)
-    classes = _classes(document)
+    check_references(document)
+    classes = classes_of(document)
     now = document.now.astimezone(UTC)
     inputs = TickInputs(
         projects=tuple(_project(project) for project in document.projects),
-        clusters=tuple(_cluster(position, each) for position, each in enumerate(document.clusters)),
+        clusters=clusters_of(document),
         classes=tuple(classes.values()),
         scope=Scope(everything=True),
         others=(),
         levels={p.id: level for p in document.projects if (level := _level(p, policy)) is not None},
     )
-    machines = []
-    for position, machine in enumerate(document.machines):
-        with located(f"machines[{position}]"):
-            index = classes[machine.cluster_id, machine.model].index
-            machines.append(_machine(machine, index, policy, document.projects))
     valuation = value_market(inputs, policy, now=now, rate=document.usdt_to_cny_rate)
-    return DecideInputs(policy=policy, valuation=valuation, machines=tuple(machines))
+    return DecideInputs(policy=policy, valuation=valuation, machines=machines_of(document, policy, classes))
 
 
-def _check_references(document: DecideDocument) -> None:
+def check_references(document: WorldDocument) -> None:
+    """Refuse ids that name nothing, or two things."""
     projects = _unique("projects", [project.id for project in document.projects])
     clusters = _unique("clusters", [cluster.id for cluster in document.clusters])
     _unique("machines", [machine.id for machine in document.machines])
@@ -105,7 +101,20 @@ def _known(path: str, wanted: int | None, known: set[int], where: str) -> None:
         )
 
 
-def _classes(document: DecideDocument) -> dict[tuple[int, str], MachineClass]:
+def machines_of(
+    document: WorldDocument, policy: Policy, classes: Mapping[tuple[int, str], MachineClass]
+) -> tuple[Machine, ...]:
+    """The document's machines."""
+    machines = []
+    for position, machine in enumerate(document.machines):
+        with located(f"machines[{position}]"):
+            index = classes[machine.cluster_id, machine.model].index
+            machines.append(_machine(machine, index, policy, document.projects))
+    return tuple(machines)
+
+
+def classes_of(document: WorldDocument) -> dict[tuple[int, str], MachineClass]:
+    """The classes that the document's machines make up, by cluster and model."""
     pairs = dict.fromkeys((machine.cluster_id, machine.model) for machine in document.machines)
 
     def named(resources: ResourcesDocument, cluster_id: int, model: str) -> bool:
@@ -157,12 +166,16 @@ def _level(project: ProjectDocument, policy: Policy) -> PriceLevel | None:
     return level
 
 
-def _cluster(position: int, cluster: ClusterDocument) -> ClusterInput:
-    tariffs = []
-    for at, tariff in enumerate(cluster.tariffs):
-        with located(f"clusters[{position}].tariffs[{at}]"):
-            tariffs.append(tariff.tariff())
-    return ClusterInput(cluster_id=cluster.id, tariffs=tuple(tariffs))
+def clusters_of(document: WorldDocument) -> tuple[ClusterInput, ...]:
+    """The document's clusters with their tariffs."""
+    clusters = []
+    for position, cluster in enumerate(document.clusters):
+        tariffs = []
+        for at, tariff in enumerate(cluster.tariffs):
+            with located(f"clusters[{position}].tariffs[{at}]"):
+                tariffs.append(tariff.tariff())
+        clusters.append(ClusterInput(cluster_id=cluster.id, tariffs=tuple(tariffs)))
+    return tuple(clusters)
 
 
 def _machine(

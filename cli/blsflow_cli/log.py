@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
+from blsflow.domain.log import MOST_ROWS, LogPlace
 from blsflow.domain.texts import render
 from blsflow.ports import StoreUnavailable
 from blsflow_cli.deployment import deployment
@@ -23,8 +24,6 @@ if TYPE_CHECKING:
     from blsflow.bootstrap import Application
 
     Written: TypeAlias = Callable[[Mapping[str, Any]], str]
-
-_PAGE: Final = 500
 _POLL_SEC: Final = 1.0
 _LONGEST_WAIT_SEC: Final = 30.0
 
@@ -66,18 +65,18 @@ def logs(
         _print(rows, written)
         if position is not None:
             try:
-                _follow(application, policy, (position, 0), written)
+                _follow(application, policy, LogPlace(xid=int(position), event_id=0), written)
             except KeyboardInterrupt:
                 return
 
 
-def _follow(application: Application, policy: int | None, after: tuple[str, int], written: Written) -> None:
+def _follow(application: Application, policy: int | None, after: LogPlace, written: Written) -> None:
     """Print what comes, until interrupted; a database that is gone is waited for, with the place kept."""
     wait = _POLL_SEC
     while True:
         try:
             with application.store.transaction() as tx:
-                rows = tx.follow_log(after=after, policy_id=policy, tenant_id=None, limit=_PAGE)
+                rows = tx.follow_log(after=after, policy_id=policy, tenant_id=None, limit=MOST_ROWS)
         except StoreUnavailable as error:
             typer.echo(f"the database does not answer ({error}); trying again in {wait:.0f} s", err=True)
             time.sleep(wait)
@@ -86,8 +85,8 @@ def _follow(application: Application, policy: int | None, after: tuple[str, int]
         wait = _POLL_SEC
         _print(rows, written)
         if rows:
-            after = rows[-1]["xid"], rows[-1]["id"]
-        if len(rows) < _PAGE:
+            after = LogPlace(xid=int(rows[-1]["xid"]), event_id=rows[-1]["id"])
+        if len(rows) < MOST_ROWS:
             time.sleep(_POLL_SEC)
 
 

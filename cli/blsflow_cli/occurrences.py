@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from blsflow.domain.history import MOST_ROWS, HistoryQuery, decode_cursor
+from blsflow.domain.history import HistoryQuery, decode_cursor
 from blsflow.domain.occurrence import OccurrenceState, ScheduleKind
+from blsflow.domain.pages import MOST_ROWS
 from blsflow.flow import schedules as flow
 from blsflow_cli.deployment import deployment
 from blsflow_cli.offline import JsonOption, schedule_app

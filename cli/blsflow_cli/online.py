@@ -6,11 +6,14 @@ from typing import TYPE_CHECKING
 
 from blsflow_cli import (
     benchmarks,
+    commands,
     diagnosis,
+    locks,
     log,
     occurrences,
     policies,
     policy,
+    replays,
     schedules,
     serve,
     token,
@@ -23,5 +26,19 @@ if TYPE_CHECKING:
 
 def register(app: typer.Typer) -> None:
     """Add the commands of these modules, in the order in which `--help` lists them."""
-    for module in (serve, policies, policy, work, schedules, occurrences, benchmarks, log, diagnosis, token):
+    for module in (
+        serve,
+        policies,
+        policy,
+        work,
+        commands,
+        locks,
+        schedules,
+        occurrences,
+        benchmarks,
+        replays,
+        log,
+        diagnosis,
+        token,
+    ):
         module.register(app)

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from blsflow.domain.pages import MOST_ROWS
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
@@ -28,6 +30,9 @@ By = Annotated[
     str,
     typer.Option("--by", help="Who, for the record.", default_factory=getpass.getuser, show_default="you"),
 ]
+
+Cursor = Annotated[str | None, typer.Option(help="Where the page before ended.")]
+Limit = Annotated[int, typer.Option(min=1, max=MOST_ROWS, help="Rows of a page.")]
 
 
 def plain(value: Any) -> Any:  # noqa: ANN401 - any value of a row

@@ -43,6 +43,15 @@ def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) 
     return drawn
 
 
+def show_page(
+    title: str, columns: Sequence[str], rows: Iterable[Sequence[object]], cursor: str | None
+) -> None:
+    """Print a page as a table, and how to see the next one."""
+    console().print(table(title, columns, rows))
+    if cursor is not None:
+        sys.stdout.write(f"more: --cursor {cursor}\n")
+
+
 def shown(value: object) -> str:
     """A cell: two decimals for figures, a dash for what is not known."""
     match value:

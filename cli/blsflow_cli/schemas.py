@@ -6,6 +6,7 @@ from enum import StrEnum
 from typing import Any, Final
 
 from blsflow.documents.rules import RuleDocument
+from blsflow_cli.backtest_document import BacktestDocument
 from blsflow_cli.benchmark_judge import BenchmarkDocument
 from blsflow_cli.decide_document import DecideDocument
 from blsflow_cli.policy_document import PolicyFileDocument
@@ -21,6 +22,7 @@ class SchemaName(StrEnum):
     RULE = "rule"
     SCHEDULE = "schedule"
     BENCHMARK = "benchmark"
+    BACKTEST = "backtest"
     POLICY = "policy"
 
 
@@ -30,5 +32,6 @@ SCHEMAS: Final[dict[SchemaName, Any]] = {
     SchemaName.RULE: RuleDocument,
     SchemaName.SCHEDULE: ScheduleDocument,
     SchemaName.BENCHMARK: BenchmarkDocument,
+    SchemaName.BACKTEST: BacktestDocument,
     SchemaName.POLICY: PolicyFileDocument,
 }

@@ -12,8 +12,9 @@ from uuid import UUID  # noqa: TC003 - typer reads the annotations
 import typer
 
 from blsflow.adapters.inline import InlineQueue
-from blsflow.domain.history import MOST_ROWS, HistoryQuery
+from blsflow.domain.history import HistoryQuery
 from blsflow.domain.occurrence import OccurrenceState, ScheduleKind
+from blsflow.domain.pages import MOST_ROWS
 from blsflow.flow import control
 from blsflow.flow.tick import PAGE
 from blsflow_cli.deployment import deployment

@@ -13,15 +13,20 @@ from blsflow.observability import logger, summarized
 from blsflow.web.problems import CONTENT_TYPE, Problem, as_response
 
 from . import (
+    benchmarks,
+    commands,
     controls,
     document,
     explanations,
     health,
+    jobs,
     leases,
+    logs,
     notifications,
     occurrences,
     policies,
     readiness,
+    reports,
     schedules,
     ticks,
 )
@@ -37,8 +42,13 @@ NOUNS = (
     explanations,
     readiness,
     ticks,
+    reports,
+    commands,
+    jobs,
+    benchmarks,
     schedules,
     occurrences,
+    logs,
     notifications,
     leases,
 )

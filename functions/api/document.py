@@ -13,6 +13,7 @@ from aws_lambda_powertools.event_handler.openapi.models import HTTPBearer, Serve
 from blsflow.web.problems import CONTENT_TYPE, PROBLEMS
 
 from .routing import PREFIX, app, operation
+from .streaming import stream_paths
 
 _ANY: Final = ("malformed_request", "invalid_request", "internal_error", "unavailable")
 _OF_SIGNED_IN: Final = ("unauthorized", "insufficient_scope")
@@ -74,6 +75,7 @@ def openapi_document() -> dict[str, Any]:
             security_schemes={"jwt": HTTPBearer(bearerFormat="JWT")},
         )
     )
+    document["paths"] |= stream_paths()
     schemas = document["components"]["schemas"]
     for name in ("HTTPValidationError", "ResponseValidationError", "ValidationError"):
         schemas.pop(name, None)
@@ -82,7 +84,28 @@ def openapi_document() -> dict[str, Any]:
         for each in path.values():
             _describe_problems(each)
             _describe_parameters(each)
+    _describe_links([each for path in document["paths"].values() for each in path.values()])
     return document
+
+
+def _describe_links(operations: list[dict[str, Any]]) -> None:
+    """Lead from an answer to every operation that takes the ids in it, beside those that the request had."""
+    taken = {each["operationId"]: _in_path(each) for each in operations}
+    for each in operations:
+        made = {name: f"$response.body#{pointer}" for name, pointer in each.pop("x-makes").items()}
+        known = {name: f"$request.path.{name}" for name in taken[each["operationId"]]} | made
+        answer = next(answer for status, answer in each["responses"].items() if status < "300")
+        links = {
+            follower: {"operationId": follower, "parameters": {name: known[name] for name in sorted(names)}}
+            for follower, names in taken.items()
+            if names & set(made) and names <= set(known)
+        }
+        if links:
+            answer["links"] = links
+
+
+def _in_path(described: dict[str, Any]) -> set[str]:
+    return {each["name"] for each in described.get("parameters", []) if each["in"] == "path"}
 
 
 def _describe_problems(described: dict[str, Any]) -> None:

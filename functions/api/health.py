@@ -7,6 +7,7 @@ from typing import Literal
 from aws_lambda_powertools.event_handler import Response
 
 from blsflow.bootstrap import application
+from blsflow.flow.health import health
 from blsflow.web.problems import Problem
 
 from .routing import answer, operation
@@ -21,13 +22,15 @@ class Health(Answer):
 
 
 @operation("GET", "/health", scope=None, tag="deployment", problems=["unavailable"])
-def health() -> Response[Health]:
+def read_health() -> Response[Health]:
     """Tell whether the API can serve: 503 if the database does not answer, or has not been migrated to this code."""
-    with application().store.transaction() as tx:
-        version = tx.schema_version()
-    needed = application().newest_migration()
-    if version < needed:
+    found, needed = health(application().store), application().newest_migration()
+    if found.schema_version is None or not found.can_serve(needed):
         raise Problem(
-            "unavailable", "the database is being brought up to date", version=version, needed=needed
+            "unavailable",
+            "the database does not answer, or is being brought up to date",
+            database=found.database,
+            schema_version=found.schema_version,
+            needed=needed,
         )
-    return answer(Health(status="ok", schema_version=version))
+    return answer(Health(status="ok", schema_version=found.schema_version))

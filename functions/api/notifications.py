@@ -9,7 +9,7 @@ from aws_lambda_powertools.event_handler import Response
 from aws_lambda_powertools.event_handler.openapi.params import Query
 
 from blsflow.domain.notifications import NotificationQuery
-from blsflow.domain.paging import LARGEST_ID
+from blsflow.domain.pages import LARGEST_ID
 from blsflow.flow import notifications as flow
 from blsflow.web.caller import Scope
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import binascii
 import json
 from typing import TYPE_CHECKING, Any, Final
 
@@ -15,6 +14,7 @@ if TYPE_CHECKING:
 MOST_BYTES: Final = 1024 * 1024
 """Of a body; the largest document that is meant to be sent (a command for 10,000 machines) is a tenth of it."""
 DEEPEST: Final = 32
+_LARGEST_EXACT: Final = 2**53
 
 
 def with_text_body(event: Mapping[str, Any]) -> dict[str, Any]:
@@ -27,7 +27,7 @@ def with_text_body(event: Mapping[str, Any]) -> dict[str, Any]:
         if len(raw) > MOST_BYTES:
             raise Problem("payload_too_large", f"send at most {MOST_BYTES} bytes", limit=MOST_BYTES)
         text = raw.decode()
-    except (binascii.Error, UnicodeError) as error:
+    except ValueError as error:  # neither base64 nor UTF-8
         raise Problem("malformed_request", "the body is not UTF-8") from error
     return {**event, "body": text, "isBase64Encoded": False}
 
@@ -36,7 +36,7 @@ def strict_json(text: str) -> dict[str, Any]:
     """Parse a body; refused are NaN and Infinity, names that stand twice, what is too deep, and any top but an object."""
     try:
         document = json.loads(
-            text, parse_constant=_refuse_constant, parse_float=_finite, object_pairs_hook=_without_twins
+            text, parse_constant=_refuse_constant, parse_float=_number, object_pairs_hook=_without_twins
         )
     except RecursionError as error:
         raise _too_deep() from error
@@ -53,12 +53,13 @@ def _refuse_constant(name: str) -> object:
     raise ValueError(message)
 
 
-def _finite(text: str) -> float:
+def _number(text: str) -> float:
     value = float(text)
     if value in (float("inf"), float("-inf")):
         message = f"{text[:40]} is too large a number"
         raise ValueError(message)
-    return value
+    # 3.0 is the integer 3, as JSON Schema has it; beyond 2**53 a float no longer says which integer it is
+    return int(value) if value.is_integer() and abs(value) <= _LARGEST_EXACT else value
 
 
 def _without_twins(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:

@@ -6,8 +6,20 @@ from typing import TYPE_CHECKING, Any, Final
 
 from aws_lambda_powertools.event_handler.openapi.exceptions import RequestValidationError
 
+from blsflow.domain.catalogue import word
 from blsflow.domain.errors import InvalidDocument, InvalidExecutionRequest
-from blsflow.flow import control, notifications, policies, requests, schedules, ticks
+from blsflow.domain.replay_ledger import TooMuchToReplay
+from blsflow.flow import (
+    benchmarks,
+    commands,
+    control,
+    jobs,
+    notifications,
+    policies,
+    requests,
+    schedules,
+    ticks,
+)
 from blsflow.ports import EnqueueFailed, StoreConflict, StoreUnavailable
 from blsflow.web.problems import Problem
 
@@ -42,7 +54,27 @@ _REFUSALS: Final[Mapping[type[Exception], Callable[[Any], Problem]]] = {
     control.UnknownTenant: _missing("tenant", "tenant_id"),
     schedules.UnknownSchedule: _missing("schedule", "schedule_id"),
     schedules.UnknownOccurrence: _missing("occurrence", "occurrence_id"),
+    jobs.UnknownJob: _missing("job", "job_id"),
+    jobs.NotLocked: _missing("locked machine", "machine_id"),
+    jobs.LockNotReleasable: lambda e: Problem(
+        "conflict",
+        f"machine {e.machine_id} is held by {e.holder.owner_kind} {e.holder.owner_id}, which frees it by itself",
+        owner_kind=e.holder.owner_kind,
+        owner_id=e.holder.owner_id,
+        state=e.holder.state,
+        open_job_id=e.holder.open_attempt_id,
+    ),
+    commands.UnknownCommand: _missing("command", "command_id"),
+    commands.UnknownProject: _missing("project", "project_id"),
+    commands.CommandWithheld: lambda e: Problem(
+        "execution_not_allowed", f"no machine can be commanded: {word(e.gate).en}", gate=str(e.gate)
+    ),
+    benchmarks.NotOfOneTenant: lambda _: Problem(
+        "not_found", "there is no such policy, machine or project", what="policy, machine or project"
+    ),
+    TooMuchToReplay: lambda e: Problem("conflict", str(e), machines=e.machines, steps=e.steps, limit=e.limit),
     ticks.UnknownTick: _missing("tick", "tick_id"),
+    ticks.UnknownMachine: _missing("machine", "machine_id"),
     ticks.UnknownDecision: lambda e: Problem(
         "not_found",
         f"tick {e.tick_id} decided nothing for machine {e.machine_id}, or too long ago",

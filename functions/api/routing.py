@@ -22,7 +22,7 @@ from blsflow.web.problems import PROBLEMS, Problem
 from .reading import strict_json
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from blsflow.adapters.postgres.store import TenantStore
     from blsflow.web.caller import Caller, Scope
@@ -53,10 +53,12 @@ def operation(  # noqa: PLR0913 - all that is said of an operation
     tag: str,
     status: int = 200,
     problems: Sequence[str] = (),
+    makes: Mapping[str, str] | None = None,
 ) -> Callable[[F], F]:
     """Declare an operation; its function's docstring is its description, its annotations are what is validated.
 
-    ``problems`` are the codes it may answer with besides those that any operation may.
+    ``problems`` are the codes it may answer with besides those that any operation may. ``makes`` tells where its answer
+    has the ids that other operations take: by path parameter, a JSON pointer into the body.
     """
 
     def declare(function: F) -> F:
@@ -76,6 +78,7 @@ def operation(  # noqa: PLR0913 - all that is said of an operation
             security=None if scope is None else [{"jwt": [str(scope)]}],
             openapi_extensions={
                 "x-problems": sorted(problems),
+                "x-makes": dict(makes or {}),
                 **({} if scope is None else {"x-scope": str(scope)}),
             },
             # in this order: who may not do it is not told what would be wrong with the request

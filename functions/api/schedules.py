@@ -96,7 +96,15 @@ def list_schedules(cursor: Cursor = None, limit: Limit = 50) -> Response[Page[Sc
     return answer(id_page([_schedule(row) for row in rows], limit))
 
 
-@operation("POST", "/schedules", scope=Scope.WRITE, tag=TAG, status=201, problems=["request_conflict"])
+@operation(
+    "POST",
+    "/schedules",
+    scope=Scope.WRITE,
+    tag=TAG,
+    status=201,
+    problems=["request_conflict"],
+    makes={"schedule_id": "/id"},
+)
 def create_schedule(
     schedule: Annotated[ScheduleIn, Body()], idempotency_key: IdempotencyKey
 ) -> Response[Schedule]:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Annotated, Any, Final, Generic, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Final, Generic, Self, TypeVar
 
 from aws_lambda_powertools.event_handler.openapi.params import Header, Path, Query
 from pydantic import AfterValidator, AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Field
 
 from blsflow.documents import located
-from blsflow.domain.paging import LARGEST_ID, MOST_ROWS, encode_cursor, id_of_cursor
+from blsflow.domain import pages
+from blsflow.domain.pages import LARGEST_ID, MOST_ROWS, encode_cursor, id_of_cursor
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -72,7 +73,11 @@ IdempotencyKey = Annotated[
 ]
 Text = Annotated[str, AfterValidator(_storable)]
 Why = Annotated[
-    Text, AfterValidator(_said), Field(min_length=1, max_length=500, description="why, for the record")
+    Text,
+    AfterValidator(_said),
+    Field(
+        min_length=1, max_length=500, description="why, for the record", json_schema_extra={"pattern": r"\S"}
+    ),
 ]
 
 
@@ -94,6 +99,13 @@ class Page(Answer, Generic[T]):
 
     items: list[T]
     next_cursor: str | None
+
+    @classmethod
+    def of(cls, page: pages.Page, item: type[Answer]) -> Self:
+        """Read each row of a page."""
+        return cls.model_validate(
+            {"items": [item.model_validate(row) for row in page.rows], "next_cursor": page.cursor}
+        )
 
 
 def id_page(items: Sequence[T], limit: int, *, key: str = "id") -> Page[T]:

@@ -136,11 +136,11 @@ def explain_decision(tick_id: PathId, machine_id: PathId) -> Response[ExplainedD
     )
 
 
-@operation("GET", "/machines/<machine_id>/decisions", scope=Scope.READ, tag=TAG)
+@operation("GET", "/machines/<machine_id>/decisions", scope=Scope.READ, tag=TAG, problems=["not_found"])
 def list_decisions_of_machine(
     machine_id: PathId, cursor: Cursor = None, limit: Limit = 50
 ) -> Response[Page[Decision]]:
-    """List what was decided for a machine, the newest first, by whichever policies; an unknown machine has none."""
+    """List what was decided for a machine, the newest first, by whichever policies."""
     with located("query"):
         rows, following = flow.machine_history(
             store(), machine_id, tenant_id=caller().tenant_id, cursor=cursor, limit=limit

@@ -1,7 +1,8 @@
 """A token issuer for this machine only: whoever asks gets a token of any tenant, subject and scopes.
 
 It speaks as OpenID Connect issuers do: discovery, a key set, and a token endpoint for client credentials, where
-``tenant_id`` and ``subject`` may be said besides ``scope``. Its key lives as long as its process.
+``tenant_id``, ``subject``, ``audience`` and ``issuer`` may be said besides ``scope``; what is said as nothing is left out of
+the token. Its key lives as long as its process.
 """
 
 from __future__ import annotations
@@ -50,7 +51,10 @@ class IssuerSimulator:
         return problem(404, "not_found", "this issuer has no such path")
 
     def _token(self, request: Request) -> Answer:
-        asked = {name: values[-1] for name, values in parse_qs(request.body.decode()).items()}
+        asked = {
+            name: values[-1]
+            for name, values in parse_qs(request.body.decode(), keep_blank_values=True).items()
+        }
         if asked.get("grant_type") != "client_credentials":
             return Answer(document={"error": "unsupported_grant_type"}, status=400)
         seconds = min(int(asked.get("expires_in", "3600")), _LONGEST_SEC)
@@ -60,6 +64,8 @@ class IssuerSimulator:
                     tenant_id=asked.get("tenant_id", "north-mining"),
                     subject=asked.get("subject", "operator"),
                     scope=asked.get("scope", SCOPES),
+                    audience=asked.get("audience", AUDIENCE),
+                    issuer=asked.get("issuer", self._url),
                     expires_in=seconds,
                 ),
                 "token_type": "Bearer",
@@ -68,16 +74,25 @@ class IssuerSimulator:
             headers={"Cache-Control": "no-store"},
         )
 
-    def sign(self, *, tenant_id: str, subject: str, scope: str, expires_in: int) -> str:
-        """Return a token; a negative ``expires_in`` makes one that has expired."""
+    def sign(  # noqa: PLR0913 - a token's claims
+        self,
+        *,
+        tenant_id: str,
+        subject: str,
+        scope: str,
+        expires_in: int,
+        audience: str = AUDIENCE,
+        issuer: str | None = None,
+    ) -> str:
+        """Return a token; a negative ``expires_in`` makes one that has expired, an empty claim is left out."""
         now = int(time.time())
-        claims = {
-            "iss": self._url,
-            "aud": AUDIENCE,
+        said = {
+            "iss": self._url if issuer is None else issuer,
+            "aud": audience,
             "sub": subject,
             "tenant_id": tenant_id,
             "scope": scope,
-            "iat": now - 1,
-            "exp": now + expires_in,
         }
+        claims: dict[str, object] = {name: value for name, value in said.items() if value}
+        claims |= {"iat": now - 1, "exp": now + expires_in}
         return jwt.encode(claims, self._key, algorithm="RS256", headers={"kid": _KEY_ID})

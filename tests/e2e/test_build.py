@@ -14,7 +14,7 @@ from local.stack.deploy import build, host_target
 from local.stack.processes import REPOSITORY, tool
 
 AWS_TARGET = {"PythonRuntime": "python3.13", "Architecture": "arm64"}
-FUNCTIONS = ["tick", "decide", "execute", "reconcile", "api", "notify", "migrate"]
+FUNCTIONS = ["tick", "decide", "execute", "reconcile", "api", "live", "notify", "migrate"]
 LAYERS = ["CoreLayer", "VendorLayer"]
 # What the Lambda runtime brings along, as modules.
 RUNTIME_PACKAGES = ["boto3", "botocore", "s3transfer", "jmespath", "dateutil", "six", "urllib3"]

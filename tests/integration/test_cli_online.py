@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
@@ -21,6 +22,7 @@ from tests.integration.control_scenes import (
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from blsflow.adapters.postgres.connection import DatabaseAddress
 
@@ -369,3 +371,45 @@ def test_help_has_an_example_and_json(blsflow: Command, command: str) -> None:
     assert "For example" in shown
     assert f"blsflow {command}" in shown
     assert "--json" in shown
+
+
+def test_a_report_tells_what_the_ticks_came_to(
+    blsflow: Command, deployed: DatabaseAddress, tmp_path: Path
+) -> None:
+    """R4.5, R11.5: from the stored ticks, as tables, as JSON and as a picture; without ticks no gain is made up."""
+    unknown = blsflow("report", PROFIT_GUARD, "--days", 1)
+    assert (unknown.returncode, "there is no gain to speak of" in unknown.stdout) == (1, True)
+    assert blsflow("tick").returncode == 0
+    chart = tmp_path / "report.png"
+    told = blsflow("report", PROFIT_GUARD, "--days", 0.01, "--chart", chart, "--json").document()
+    stored = look(
+        deployed, "select machines, counts from smart_schedule_ticks where policy_id = :id", id=PROFIT_GUARD
+    )
+    assert sum(told["ticks_by_mode"].values()) == len(stored) == 1
+    assert told["machines"] == stored[0][0]
+    assert sum(told["decisions"].values()) == stored[0][0]
+    assert told["known_hours"] > 0
+    assert chart.read_bytes().startswith(b"\x89PNG")
+    assert "always on" in blsflow("report", PROFIT_GUARD).stdout
+    missing = blsflow("report", NO_POLICY)
+    assert (missing.returncode, f"no policy {NO_POLICY}" in missing.stderr) == (2, True)
+
+
+def test_a_backtest_tries_a_policy_on_what_is_on_record(blsflow: Command, deployed: DatabaseAddress) -> None:
+    """R4.6, R11.5: with the deployment's own prices, tariffs, machines and exchange rate; it stores nothing."""
+    assert blsflow("tick").returncode == 0
+    before = look(deployed, "select count(*) from smart_schedule_ticks")
+    since = look(deployed, "select now() - interval '10 minutes'")[0][0]
+    until = since + timedelta(minutes=20)
+    period = ("--since", since.isoformat(), "--until", until.isoformat(), "--step", 60)
+    tried = blsflow("backtest", PROFIT_GUARD, *period, "--json").document()
+    assert tried["instants"] == 20
+    assert tried["known_hours"] > 0
+    assert tried["known_hours"] + sum(tried["unknown_hours"].values()) == pytest.approx(
+        tried["machines"] * 20 / 60
+    )
+    assert {span["cluster_id"] for span in tried["tariff_spans"]} == {1, 3}
+    assert look(deployed, "select count(*) from smart_schedule_ticks") == before
+    refused = blsflow("backtest", PROFIT_GUARD, *period, "--limit", 10)
+    assert (refused.returncode, "take steps" in refused.stderr) == (2, True)
+    assert blsflow("backtest", PROFIT_GUARD).returncode == 2

@@ -7,6 +7,7 @@ import pytest
 
 from blsflow.adapters.postgres.connection import Session
 from blsflow.adapters.postgres.store import PostgresStore
+from blsflow.domain.log import LogPlace
 from tests.integration.control_scenes import connect
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ class Follower:
             xid = tx.log_position()
             rows = tx.log_tail(policy_id=policy_id, tenant_id=None, limit=lines, before_xid=xid)
         self.seen = [row["code"] for row in rows]
-        self._after: tuple[str, int] = (xid, 0)
+        self._after = LogPlace(xid=int(xid), event_id=0)
 
     def poll(self, limit: int = 100) -> None:
         """Read the next page, once."""
@@ -43,7 +44,7 @@ class Follower:
             rows = tx.follow_log(after=self._after, policy_id=self._policy_id, tenant_id=None, limit=limit)
         self.seen += [row["code"] for row in rows]
         if rows:
-            self._after = rows[-1]["xid"], rows[-1]["id"]
+            self._after = LogPlace(xid=int(rows[-1]["xid"]), event_id=rows[-1]["id"])
 
 
 def write(connection: pg8000.native.Connection, code: str, policy_id: int | None = None) -> None:

@@ -58,6 +58,9 @@ insert into smart_schedule_machine_project_benchmarks (machine_id, project_id, s
 insert into smart_schedule_benchmark_runs (id, tenant_id, machine_id, project_id, state, not_before, requested_at, ended_at)
     values ('{_UUID}1', 't', 1, 1, 'pending', now(), now(), null),
            ('{_UUID}2', 't', 1, 2, 'running', now(), now(), null);
+insert into smart_schedule_commands (id, tenant_id, action, requested_by, why, requested_at, machines)
+    values ('{_UUID}1', 't', 'stop', 'test', 'test', now(), 1);
+insert into smart_schedule_command_machines values ('{_UUID}1', 1, '{_UUID}1', null);
 """
 
 _OCCURRENCE = (
@@ -188,6 +191,18 @@ BROKEN: list[tuple[str, str, str]] = [
      f" where id = '{_UUID}2'")),
     ("smart_schedule_attempts_benchmark", "R7.1: a run's command says which step it is of",
      f"update smart_schedule_attempts set benchmark_run_id = '{_UUID}1' where id = '{_UUID}1'"),
+    ("smart_schedule_attempts_of_one", "R5.8: an attempt is automation's or an operator's",
+     f"update smart_schedule_attempts set command_id = '{_UUID}1', policy_id = 1 where id = '{_UUID}1'"),
+    ("smart_schedule_commands_project_of_mining", "R5.8: a command that starts machines says on what",
+     "update smart_schedule_commands set action = 'start'"),
+    ("smart_schedule_commands_project_of_mining", "R5.8: a command that stops them names no project",
+     "update smart_schedule_commands set project_id = 1"),
+    ("smart_schedule_command_machines_taken_or_not", "R5.8: a machine that is in no attempt says why",
+     "update smart_schedule_command_machines set attempt_id = null"),
+    ("smart_schedule_command_machines_taken_or_not", "R5.8: one that is in one was not passed over",
+     "update smart_schedule_command_machines set skipped = 'locked'"),
+    ("smart_schedule_command_machines_pkey", "R5.8: a machine is in a command once",
+     f"insert into smart_schedule_command_machines values ('{_UUID}1', 1, null, 'locked')"),
     ("smart_schedule_policy_candidates_pkey", "R3.3: a project is a candidate once",
      "insert into smart_schedule_policy_candidates (policy_id, project_id, position) values (1, 1, 1)"),
     ("smart_schedule_policy_candidates_policy_id_position_key", "R3.3: candidates have an order",

@@ -15,7 +15,7 @@ from blsflow.adapters.postgres.notify import PLANNED_BY_VALUES
 from blsflow.adapters.postgres.store import _BEGIN, _BEGIN_AS, PostgresStore
 from blsflow.domain.errors import InvalidExecutionRequest
 from blsflow.domain.notifications import NotificationQuery
-from blsflow.domain.paging import encode_cursor, id_of_cursor
+from blsflow.domain.pages import encode_cursor, id_of_cursor
 from blsflow.flow import notifications
 from blsflow.flow.notifications import UnknownNotification
 from tests.integration.racing import at_once

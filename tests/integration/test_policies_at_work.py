@@ -239,7 +239,8 @@ def test_a_tick_of_somebody_else_is_as_unknown_as_none(scene: Scene) -> None:
             ticks.list_decisions(store, tick.tick_id, tenant_id=claimed)
         with pytest.raises(ticks.UnknownDecision):
             ticks.explain_decision(store, tick.tick_id, 1, tenant_id=claimed)
-        assert ticks.machine_history(store, 1, tenant_id=claimed) == ([], None)
+        with pytest.raises(ticks.UnknownMachine):
+            ticks.machine_history(store, 1, tenant_id=claimed)
         with pytest.raises(UnknownPolicy):
             readiness(store, POLICY, gates=scene.app.gates, rate=1.0, tenant_id=claimed)
 

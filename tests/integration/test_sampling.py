@@ -89,9 +89,9 @@ def test_an_operators_run_comes_before_all_others(lab: Lab) -> None:
     """R7.4: asked for by hand, of a run that waits already; asked twice it is the same run."""
     lab.ask()
     with lab.scene.app.store.transaction() as tx:
-        asked = tx.request_benchmark_by_hand(1, 9, 2, by="wei")
-        again = tx.request_benchmark_by_hand(1, 9, 2, by="wei")
-        assert tx.request_benchmark_by_hand(1, 99, 2, by="wei") is None
+        asked = tx.request_benchmark_by_hand(1, 9, 2, by="wei", tenant_id=None)
+        again = tx.request_benchmark_by_hand(1, 9, 2, by="wei", tenant_id=None)
+        assert tx.request_benchmark_by_hand(1, 99, 2, by="wei", tenant_id=None) is None
     assert asked == again
     lab.pass_()
     assert begun_machines(lab) == [9]
@@ -236,7 +236,7 @@ def test_own_figures_replace_shared_ones_and_never_the_other_way(lab: Lab) -> No
         "select machine_id from smart_schedule_benchmark_runs where state = 'succeeded'"
     )
     with lab.scene.app.store.transaction() as tx:
-        tx.request_benchmark_by_hand(1, 12, 2, by="wei")
+        tx.request_benchmark_by_hand(1, 12, 2, by="wei", tenant_id=None)
     lab.pass_()
     lab.states.run_all()
     own = lab.scene.rows(
@@ -250,7 +250,7 @@ def test_pending_runs_that_nobody_wants_any_more_are_dropped(lab: Lab) -> None:
     """R7.4: not asked for by any tick for an hour; a drift's or an operator's stays."""
     lab.ask()
     with lab.scene.app.store.transaction() as tx:
-        tx.request_benchmark_by_hand(1, 9, 2, by="wei")
+        tx.request_benchmark_by_hand(1, 9, 2, by="wei", tenant_id=None)
     lab.scene.rows("update smart_schedule_policy_groups set max_benchmarks = 0")
     lab.scene.forward(3700)
     assert lab.pass_().dropped == 9

@@ -10,9 +10,9 @@ import pytest
 from pg8000.native import to_statement
 
 from blsflow.adapters import postgres
-from blsflow.adapters.postgres.connection import Session, purposes, statements
+from blsflow.adapters.postgres.connection import Session, inlined, purposes, statements
 from blsflow.adapters.postgres.copying import RecordReader
-from blsflow.adapters.postgres.decide import _inlined
+from blsflow.domain import pages
 from blsflow.domain.record import unpack_all
 
 if TYPE_CHECKING:
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 
     from blsflow.adapters.postgres.connection import DatabaseAddress
 
-COPIES = {"read_machines"}
+COPIES = {"read_machines", "read_stored_records"}
 """Run as COPY, which is neither prepared nor given parameters."""
 
 _NAME = re.compile(r"(?<![:\w]):([a-z_]+)")
-_RUNNERS = {"query", "_count", "_inlined"}
+_RUNNERS = {"query", "_count", "inlined"}
 
 
 @pytest.fixture(scope="module")
@@ -59,8 +59,9 @@ def test_the_uses_of_statements_are_found() -> None:
 
 
 def test_every_statement_is_used_and_every_used_one_exists() -> None:
-    """R11.1: no statement lies about unused, and none is asked for that is not there; doctor runs all checks of its own."""
+    """R11.1: no statement lies about unused, and none is asked for that is not there; doctor and listings name theirs."""
     used = {name for name, _, _ in calls()}
+    used |= {each.name for each in vars(pages).values() if isinstance(each, pages.Listing)}
     of_doctor = {name for name in statements() if name.startswith("doctor_")}
     assert used - set(statements()) == set()
     assert set(statements()) - used - of_doctor == set()
@@ -113,7 +114,7 @@ def test_the_copy_of_machines_is_run_whatever_its_values(session: Session, word:
     )
     blocks: list[bytes] = []
     try:
-        sql = _inlined(
+        sql = inlined(
             "read_machines",
             tenant_id=word,
             cluster_ids=[1],

@@ -66,6 +66,11 @@ insert into smart_schedule_machine_states (machine_id, tenant_id, expected, chan
 insert into smart_schedule_benchmark_runs (id, tenant_id, machine_id, project_id, state, not_before, requested_at)
     values ('00000000-0000-0000-0000-000000000001', 'acme', 1, 1, 'pending', now(), now()),
            ('00000000-0000-0000-0000-000000000002', 'other', 2, 2, 'pending', now(), now());
+insert into smart_schedule_commands (id, tenant_id, action, why, requested_by, requested_at, machines)
+    values ('00000000-0000-0000-0000-000000000001', 'acme', 'stop', 'w', 't', now(), 1),
+           ('00000000-0000-0000-0000-000000000002', 'other', 'stop', 'w', 't', now(), 1);
+insert into smart_schedule_command_machines (command_id, machine_id, skipped)
+    select id, row_number() over (order by id), 'locked' from smart_schedule_commands;
 insert into smart_schedule_log_events (at, tenant_id, code) values (now(), 'acme', 'x'), (now(), 'other', 'x');
 insert into smart_schedule_outbox (tenant_id, code, created_at, next_try_at)
     values ('acme', 'x', now(), now()), ('other', 'x', now(), now());

@@ -28,6 +28,8 @@ WHOLE_NUMBERS = {
     PREFIX + "LOCK_TTL_SEC": ("lock_ttl_sec", 1, 10**9),
     PREFIX + "RECONCILE_CONCURRENCY": ("reconcile_concurrency", 1, 256),
     PREFIX + "RETENTION_DAYS": ("retention_days", 1, 10**9),
+    PREFIX + "STREAMS_PER_TENANT": ("streams_per_tenant", 1, 10_000),
+    PREFIX + "STREAMS": ("streams", 1, 10_000),
 }
 ADDRESSES = {
     PREFIX + "SWITCH_API_BASE_URL": "switch_api_base_url",

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 TEMPLATE = Path(__file__).parents[2] / "template.yaml"
-FUNCTIONS = ["Tick", "Decide", "Execute", "Reconcile", "Benchmark", "Api", "Notify", "Migrate"]
+FUNCTIONS = ["Tick", "Decide", "Execute", "Reconcile", "Benchmark", "Api", "Live", "Notify", "Migrate"]
 CONSUMERS = ["Decide", "Execute"]
 # X-Ray and log deliveries know no resources; network interfaces are made before they have an id.
 UNAVOIDABLE_WILDCARDS = {"Traces", "NetworkInterfaces", "DeliverLogs"}

@@ -28,13 +28,17 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from blsflow.adapters.http import Secret
+    from blsflow.domain.commands import CommandRequest
+    from blsflow.domain.log import LiveQuery, LogQuery
     from blsflow.domain.settle import Limits
     from blsflow.flow.benchmark.step import StepOutcome
+    from blsflow.flow.commands import SentCommand
     from blsflow.flow.converse import ConverseReport
+    from blsflow.flow.live import LiveAnswer
     from blsflow.flow.notify import NotifyReport
     from blsflow.flow.reconcile import ReconcileReport
     from blsflow.flow.sampling import SamplingReport
-    from blsflow.ports import DeviceControl, ExecutionService, ProfitFeed, Publisher, Queue
+    from blsflow.ports import DeviceControl, ExecutionService, LogPage, ProfitFeed, Publisher, Queue, Store
     from blsflow.ports.sampling import Workflow
 
 _FEED_TIMEOUT_SEC: Final = 5.0
@@ -188,6 +192,27 @@ class Application:
             ),
         )
 
+    def command(
+        self, request: CommandRequest, *, tenant_id: str, request_id: str, by: str, store: Store | None = None
+    ) -> SentCommand:
+        """Prepare an operator's command for the machines that it can move; ``store`` may be one tenant's own."""
+        from blsflow.flow.commands import CommandSettings, command  # noqa: PLC0415 - only operators command
+
+        settings = self.settings
+        return command(
+            store or self.store,
+            request,
+            tenant_id=tenant_id,
+            request_id=request_id,
+            by=by,
+            execute_queue=self.execute_queue,
+            settings=CommandSettings(
+                gates=self.gates,
+                batch_size=settings.batch_size,
+                lock_ttl=timedelta(seconds=settings.lock_ttl_sec),
+            ),
+        )
+
     def execute(self, attempt_id: UUID) -> ExecuteReport:
         """Send one prepared attempt."""
         return execute(
@@ -275,6 +300,19 @@ class Application:
         from blsflow.flow.notify import notify  # noqa: PLC0415 - only notify publishes
 
         return notify(self.store, publisher=self.publisher, time_left=Budget(budget_sec).is_left)
+
+    def live(self, query: LiveQuery, *, tenant_id: str, hold: Budget) -> LiveAnswer:
+        """Answer a live stream of a tenant's log."""
+        from blsflow.flow.live import StreamLimits, live  # noqa: PLC0415 - only streams are held
+
+        limits = StreamLimits(per_tenant=self.settings.streams_per_tenant, in_all=self.settings.streams)
+        return live(self.store.of_tenant(tenant_id), query, tenant_id=tenant_id, limits=limits, hold=hold)
+
+    def log_page(self, query: LogQuery, *, tenant_id: str) -> LogPage:
+        """Return a page of a tenant's log."""
+        from blsflow.flow.logs import log_page  # noqa: PLC0415 - only the API shows pages
+
+        return log_page(self.store.of_tenant(tenant_id), query, tenant_id=tenant_id)
 
     def migrate(self) -> list[str]:
         """Bring the schema up to date; return what was applied."""

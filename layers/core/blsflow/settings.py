@@ -73,6 +73,8 @@ class Settings:
     lock_ttl_sec: int = 300
     reconcile_concurrency: int = 16
     retention_days: int = 90
+    streams_per_tenant: int = 20
+    streams: int = 100
     database_url: str | None = field(default=None, repr=False)
     database_secret_arn: str | None = None
     database_tls: str = "verify-full"
@@ -124,6 +126,8 @@ def read_settings(environ: Mapping[str, str]) -> Settings:
         lock_ttl_sec=read.integer(prefix + "LOCK_TTL_SEC", default=300, least=1),
         reconcile_concurrency=read.integer(prefix + "RECONCILE_CONCURRENCY", default=16, least=1, most=256),
         retention_days=read.integer(prefix + "RETENTION_DAYS", default=90, least=1),
+        streams_per_tenant=read.integer(prefix + "STREAMS_PER_TENANT", default=20, least=1, most=10_000),
+        streams=read.integer(prefix + "STREAMS", default=100, least=1, most=10_000),
         database_url=read.text(prefix + "DATABASE_URL"),
         database_secret_arn=read.text(prefix + "DATABASE_SECRET_ARN"),
         database_tls=read.choice(prefix + "DATABASE_TLS", default="verify-full", choices=TLS_MODES),

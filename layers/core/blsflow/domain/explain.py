@@ -14,8 +14,8 @@ from blsflow.domain.prospects import (
     assess,
     benchmark_of,
     benchmark_state,
+    draw_of,
     eligible_bits,
-    plausible,
     ties,
     valid_span,
 )
@@ -121,19 +121,15 @@ def _project(  # noqa: PLR0913, PLR0917 - one row of the explanation needs all t
         revenue=Unknown(reason="missing") if known is None else known.revenue,
         benchmark_state=benchmark_state(benchmark, span),
         benchmark=benchmark,
-        figures=_figures(project, benchmark, machine, terms, span, runs=runs),
+        figures=_figures(project, machine, terms, span, runs=runs),
     )
 
 
-def _figures(  # noqa: PLR0913 - see above
-    project: int, benchmark: Benchmark | None, machine: Machine, terms: Terms, span: Span, *, runs: bool
-) -> Figures | None:
-    if benchmark is not None and benchmark_state(benchmark, span) is BenchmarkState.VALID:
-        source, hashrate_hs, power_w = "benchmark", benchmark.hashrate_hs, benchmark.power_w
-    elif runs and plausible(machine.hashrate_hs, machine.power_w):
-        source, hashrate_hs, power_w = "report", machine.hashrate_hs, machine.power_w
-    else:
+def _figures(project: int, machine: Machine, terms: Terms, span: Span, *, runs: bool) -> Figures | None:
+    draw = draw_of(machine, project, span, runs=runs)
+    if draw is None:
         return None
+    source, hashrate_hs, power_w = draw
     per_hashrate = terms.revenues.get(project)
     revenue = None if per_hashrate is None else hashrate_hs * per_hashrate
     cost = None if terms.tariff_problem is not None else power_w * terms.cost_cny_per_watt_day

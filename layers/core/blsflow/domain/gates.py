@@ -43,6 +43,11 @@ def withheld(policy: Policy, gates: Gates, *, lease_held: bool) -> Withheld | No
     """
     if policy.execution_mode is not ExecutionMode.EXECUTE:
         return None
+    return closed_gate(gates, lease_held=lease_held)
+
+
+def closed_gate(gates: Gates, *, lease_held: bool) -> Withheld | None:
+    """Return which gate is closed to whatever would move a machine, or None."""
     if not gates.execute_enabled:
         return Withheld.EXECUTE_DISABLED
     if not gates.executor_configured:

@@ -43,14 +43,18 @@ class Guards:
             return Reason.OVERRIDDEN
         if machine.flags & _ANY_HANDS_OFF:
             return next(reason for flag, reason in _HANDS_OFF if machine.flags & flag)
-        heard = self._oldest_report <= machine.reported_at <= self._newest_report
-        if not heard and not _is_off_by_us(machine):
+        if self.is_offline(machine):
             return Reason.OFFLINE
         if machine.flags & RETRY_BACKOFF:
             return Reason.RETRY_BACKOFF
         if machine.foreign_changes > self._max_foreign_changes:
             return Reason.FOREIGN_CONTROL
         return None
+
+    def is_offline(self, machine: Machine) -> bool:
+        """Whether nothing is known of the machine now, for want of a report that counts."""
+        heard = self._oldest_report <= machine.reported_at <= self._newest_report
+        return not heard and not _is_off_by_us(machine)
 
 
 def _is_off_by_us(machine: Machine) -> bool:

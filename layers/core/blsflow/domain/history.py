@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from blsflow.domain.errors import InvalidExecutionRequest
-from blsflow.domain.paging import MOST_ROWS, checked_limit, encode_cursor, is_id, place_of_cursor
+from blsflow.domain.pages import MOST_ROWS, checked_limit, encode_cursor, is_id, place_of_cursor
 
 __all__ = ["MOST_ROWS", "HistoryCursor", "HistoryQuery", "decode_cursor"]
 

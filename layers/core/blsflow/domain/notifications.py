@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from blsflow.domain.errors import InvalidExecutionRequest
-from blsflow.domain.paging import LARGEST_ID, checked_limit, is_id
+from blsflow.domain.pages import LARGEST_ID, checked_limit, is_id
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

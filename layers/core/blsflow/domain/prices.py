@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from blsflow.domain.errors import BlsflowError, InvalidDocument
 from blsflow.domain.reading import Known, Stale, Unknown
@@ -87,6 +87,14 @@ class RawPrice:
     currency: str
     taken_at: datetime
     flags: tuple[str, ...] = ()
+
+
+class PriceReading(NamedTuple):
+    """A price as the feed sent it, and when it could first be decided on."""
+
+    received_at: datetime
+    project_id: int
+    raw: RawPrice
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

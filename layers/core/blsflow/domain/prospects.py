@@ -52,6 +52,14 @@ class Prospects(NamedTuple):
     measured_bits: int
 
 
+class Draw(NamedTuple):
+    """A hashrate and a power, and where they are from: the ``benchmark``, or the machine's own ``report``."""
+
+    source: str
+    hashrate_hs: float
+    power_w: float
+
+
 def valid_span(now: float, benchmark_ttl_sec: float) -> Span:
     """The span of a benchmark's valid sampling times; a lead within a clock's drift is no future."""
     return Span(now - benchmark_ttl_sec, now + FUTURE_TOLERANCE_SEC)
@@ -123,6 +131,16 @@ def assess(machine: Machine, terms: Terms, span: Span) -> Prospects:
         net = machine.hashrate_hs * revenues[running] - machine.power_w * cost
         current_net = net if -math.inf < net < math.inf else None
     return Prospects(current_net, best_offer(offers), open_bits, measured_bits & open_bits)
+
+
+def draw_of(machine: Machine, project_id: int, span: Span, *, runs: bool) -> Draw | None:
+    """What the machine does on a project: as measured, or else as it reports, if it ``runs`` it; None if unknown."""
+    benchmark = benchmark_of(machine, project_id)
+    if benchmark is not None and is_valid(benchmark, span):
+        return Draw("benchmark", benchmark.hashrate_hs, benchmark.power_w)
+    if runs and plausible(machine.hashrate_hs, machine.power_w):
+        return Draw("report", machine.hashrate_hs, machine.power_w)
+    return None
 
 
 def best_offer(offers: list[Offer]) -> Offer | None:

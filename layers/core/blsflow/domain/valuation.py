@@ -48,13 +48,45 @@ class Valuation:
     worst_jump: float
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ProjectValues:
+    """The prices of a tick in CNY, with what `Valuation` says of levels, flags and jumps."""
+
+    projects: Mapping[int, ProjectMarket]
+    levels: Mapping[int, PriceLevel]
+    flagged: tuple[str, ...]
+    worst_jump: float
+
+
 def value_market(inputs: TickInputs, policy: Policy, *, now: datetime, rate: float | None) -> Valuation:
     """Judge every input of a policy at ``now``; ``rate`` is CNY per USDT, None if unknown."""
-    levels = dict(inputs.levels)
+    values = value_projects(inputs.projects, inputs.levels, policy, now=now, rate=rate)
+    horizon = timedelta(seconds=policy.holding_time_sec)
+    market = Market(
+        now=now,
+        projects=values.projects,
+        clusters={cluster.cluster_id: _priced(cluster, now, horizon, rate) for cluster in inputs.clusters},
+        classes=inputs.classes,
+    )
+    return Valuation(
+        market=market, levels=values.levels, flagged=values.flagged, worst_jump=values.worst_jump
+    )
+
+
+def value_projects(
+    inputs: Sequence[ProjectInput],
+    known_levels: Mapping[int, PriceLevel],
+    policy: Policy,
+    *,
+    now: datetime,
+    rate: float | None,
+) -> ProjectValues:
+    """Judge the prices alone; ``known_levels`` are those accepted so far."""
+    levels = dict(known_levels)
     projects: dict[int, ProjectMarket] = {}
     flagged: list[str] = []
     worst_jump = 1.0
-    for project in inputs.projects:
+    for project in inputs:
         reading = _judged(project, policy, now)
         if project.project_id in policy.candidates:
             if _is_flagged(project, reading, policy, now):
@@ -74,14 +106,7 @@ def value_market(inputs: TickInputs, policy: Policy, *, now: datetime, rate: flo
         projects[project.project_id] = ProjectMarket(
             project_id=project.project_id, name=project.name, revenue=to_cny(reading, rate)
         )
-    horizon = timedelta(seconds=policy.holding_time_sec)
-    market = Market(
-        now=now,
-        projects=projects,
-        clusters={cluster.cluster_id: _priced(cluster, now, horizon, rate) for cluster in inputs.clusters},
-        classes=inputs.classes,
-    )
-    return Valuation(market=market, levels=levels, flagged=tuple(flagged), worst_jump=worst_jump)
+    return ProjectValues(projects=projects, levels=levels, flagged=tuple(flagged), worst_jump=worst_jump)
 
 
 def convertible(tariffs: Sequence[Tariff], rate: float | None) -> tuple[Tariff, ...]:

@@ -1,32 +1,33 @@
-"""Batches: what a tick decided to move, gathered by action, project and run configuration (R5.2)."""
+"""Batches: what a tick decided or an operator told to move, gathered by action, project and run configuration (R5.2)."""
 
 from __future__ import annotations
 
 import hashlib
 import uuid
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from blsflow.ports import NewAttempt
 
 if TYPE_CHECKING:
     from uuid import UUID
 
-    from blsflow.domain.verdict import Verdict
+
+Kind: TypeAlias = "tuple[str, int | None, int | None]"
+"""Action, project and run configuration."""
 
 
 class Batches:
-    """Gathers deciding machines into batches of one action, project and run configuration (R5.2)."""
+    """Gathers machines that are to move into batches of one action, project and run configuration (R5.2)."""
 
-    def __init__(self, tick_id: int, size: int) -> None:
-        """Start a tick's batches of at most ``size`` machines."""
-        self._tick_id = tick_id
+    def __init__(self, source: str, size: int) -> None:
+        """Start the batches of ``source`` (a tick, or an operator's command), of at most ``size`` machines each."""
+        self._source = source
         self._size = size
-        self._open: dict[tuple[str, int | None, int | None], tuple[UUID, list[int]]] = {}
-        self._full: list[tuple[tuple[str, int | None, int | None], UUID, list[int]]] = []
+        self._open: dict[Kind, tuple[UUID, list[int]]] = {}
+        self._full: list[tuple[Kind, UUID, list[int]]] = []
 
-    def place(self, verdict: Verdict, machine_id: int) -> UUID:
+    def place(self, kind: Kind, machine_id: int) -> UUID:
         """Return the attempt of the batch into which the machine goes."""
-        kind = (str(verdict.action), verdict.to_project, verdict.run_config_id)
         batch = self._open.get(kind)
         if batch is None:
             batch = self._open[kind] = (uuid.uuid4(), [])
@@ -43,7 +44,7 @@ class Batches:
         return [
             NewAttempt(
                 attempt_id=attempt_id,
-                key=_idempotency_key(self._tick_id, machine_ids),
+                key=_idempotency_key(self._source, machine_ids),
                 action=action,
                 project_id=project_id,
                 run_config_id=run_config_id,
@@ -53,7 +54,7 @@ class Batches:
         ]
 
 
-def _idempotency_key(tick_id: int, machine_ids: list[int]) -> str:
-    """Derive the key from the decisions' own keys, (tick, machine): the same decisions always have the same one."""
-    digest = hashlib.sha256(f"{tick_id}:{','.join(map(str, sorted(machine_ids)))}".encode())
-    return f"tick-{tick_id}-{digest.hexdigest()[:32]}"
+def _idempotency_key(source: str, machine_ids: list[int]) -> str:
+    """Derive the key from the source and the machines: the same decisions always have the same one."""
+    digest = hashlib.sha256(f"{source}:{','.join(map(str, sorted(machine_ids)))}".encode())
+    return f"{source}-{digest.hexdigest()[:32]}"

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from blsflow.domain.inputs import TickInputs
     from blsflow.domain.reasons import Reason
     from blsflow.domain.valuation import Valuation
-    from blsflow.ports import BegunTick, DecisionSink, Queue, Transaction, WorkerStore
+    from blsflow.ports import BegunTick, DecisionSink, Queue, Store, Transaction
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -63,7 +63,7 @@ class DecideReport:
 
 
 def decide(
-    store: WorkerStore, *, occurrence_id: int, execute_queue: Queue, settings: DecideSettings
+    store: Store, *, occurrence_id: int, execute_queue: Queue, settings: DecideSettings
 ) -> DecideReport:
     """Carry out one recorded tick; a second delivery, or one that comes after an end, changes nothing."""
     with store.transaction() as tx:
@@ -86,7 +86,9 @@ def _decide_all(
         tx.adopt_foreign_changes(policy, inputs)
     why_withheld = withheld(policy, settings.gates, lease_held=begun.lease_held)
     batches = (
-        Batches(begun.tick_id, settings.batch_size) if why_withheld is None and _executes(begun) else None
+        Batches(f"tick-{begun.tick_id}", settings.batch_size)
+        if why_withheld is None and _executes(begun)
+        else None
     )
     tally = Tally()
     sink = None if dry_run else tx.decisions(begun)
@@ -166,7 +168,9 @@ def _decide_machines(  # noqa: PLR0913, PLR0917 - the hot loop's names, bound on
                 if why_withheld is not None:
                     action, reason = Action.SKIP, why_withheld
                 elif batches is not None:
-                    attempt_id = batches.place(verdict, machine.machine_id)
+                    attempt_id = batches.place(
+                        (action, verdict.to_project, verdict.run_config_id), machine.machine_id
+                    )
             tally.add(verdict, action, reason)
             if verdict.benchmark_requests:
                 tally.ask(machine, verdict, valuation.market)

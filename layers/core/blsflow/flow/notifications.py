@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from blsflow.domain.errors import BlsflowError
-from blsflow.domain.paging import encode_cursor, is_id
+from blsflow.domain.pages import encode_cursor, is_id
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -11,7 +11,7 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from blsflow.domain.errors import BlsflowError, InvalidDocument
-from blsflow.domain.paging import checked_limit, encode_cursor, id_of_cursor, place_of_cursor
+from blsflow.domain.pages import checked_limit, encode_cursor, id_of_cursor, place_of_cursor
 from blsflow.domain.policy_document import parse_policy, split_first_mode
 from blsflow.flow.control import UnknownPolicy
 from blsflow.ports import PolicyVersion

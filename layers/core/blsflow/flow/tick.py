@@ -25,7 +25,6 @@ if TYPE_CHECKING:
         Store,
         Transaction,
         WaitingOccurrence,
-        WorkerStore,
     )
 
 PAGE: Final = 500
@@ -61,7 +60,7 @@ class TickReport:
 
 
 def tick(
-    store: WorkerStore,
+    store: Store,
     *,
     feed: ProfitFeed | None,
     queues: Queues,
@@ -169,14 +168,14 @@ def _enqueue_occurrences(store: Store, queues: Queues, waiting: Sequence[Waiting
                 tx.mark_occurrences_enqueued(ids)
 
 
-def _requeue_attempts(store: WorkerStore, queue: Queue, report: TickReport) -> None:
+def _requeue_attempts(store: Store, queue: Queue, report: TickReport) -> None:
     with store.transaction() as tx:
         ids = tx.unqueued_attempts(_REQUEUE_AFTER, PAGE)
     enqueue_attempts(store, queue, ids)
     report.requeued_attempts = len(ids)
 
 
-def enqueue_attempts(store: WorkerStore, queue: Queue, ids: Sequence[UUID]) -> None:
+def enqueue_attempts(store: Store, queue: Queue, ids: Sequence[UUID]) -> None:
     """Send prepared attempts to be executed, after the commit that prepared them."""
     if not ids:
         return

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from blsflow.domain import stored_inputs
 from blsflow.domain.errors import BlsflowError
 from blsflow.domain.explain import Explanation, explain
-from blsflow.domain.paging import checked_limit, encode_cursor, id_of_cursor, place_of_cursor
+from blsflow.domain.pages import checked_limit, encode_cursor, id_of_cursor, place_of_cursor
 from blsflow.domain.record import unpack
 from blsflow.domain.verdict import MOVES
 from blsflow.flow.control import UnknownPolicy
@@ -32,6 +32,14 @@ class UnknownTick(BlsflowError):
     def __init__(self, tick_id: int) -> None:
         super().__init__(f"there is no tick {tick_id}: `blsflow status` shows each policy's newest")
         self.tick_id = tick_id
+
+
+class UnknownMachine(BlsflowError):
+    """There is no such machine, or it is someone else's."""
+
+    def __init__(self, machine_id: int) -> None:
+        super().__init__(f"there is no machine {machine_id}")
+        self.machine_id = machine_id
 
 
 class UnknownDecision(BlsflowError):
@@ -110,10 +118,12 @@ def list_decisions(  # noqa: PLR0913 - which tick's, which of them, and how many
 def machine_history(
     store: Store, machine_id: int, *, tenant_id: str | None = None, cursor: str | None = None, limit: int = 50
 ) -> tuple[Sequence[DecisionRow], str | None]:
-    """Return a page of what was decided for a machine, newest first, by whichever policies; an unknown one has none."""
+    """Return a page of what was decided for a machine, newest first, by whichever policies."""
     checked_limit(limit)
     before = place_of_cursor(cursor)
     with store.transaction() as tx:
+        if not tx.knows_machine(machine_id, tenant_id=tenant_id):
+            raise UnknownMachine(machine_id)
         rows = tx.decisions_of_machine(machine_id, tenant_id=tenant_id, before=before, limit=limit)
     following = encode_cursor(rows[-1].ticked_at, rows[-1].tick_id) if len(rows) == limit else None
     return rows, following

@@ -28,6 +28,12 @@ from blsflow.ports.errors import (
     StoreUnavailable,
     WorkflowUnavailable,
 )
+from blsflow.ports.logs import (
+    Frames,
+    LogPage,
+    LogRow,
+    LogTransaction,
+)
 from blsflow.ports.people import (
     AttemptEnd,
     Cancelled,
@@ -52,6 +58,7 @@ from blsflow.ports.policies import (
     PolicyView,
     UnknownReferences,
 )
+from blsflow.ports.replay import ReplayedTick, ReplayTransaction
 from blsflow.ports.rows import (
     AttemptStanding,
     BegunTick,
@@ -84,7 +91,6 @@ from blsflow.ports.store import (
     DecisionSink,
     Store,
     Transaction,
-    WorkerStore,
 )
 from blsflow.ports.ticks import DecisionFilter, DecisionRow, StoredTick, TickRow
 
@@ -104,10 +110,14 @@ __all__ = [
     "EnqueueFailed",
     "ExecutionService",
     "FailedShare",
+    "Frames",
     "FreezeRow",
     "InvariantBroken",
     "Lease",
     "LeaseChange",
+    "LogPage",
+    "LogRow",
+    "LogTransaction",
     "LostRaces",
     "MachineReports",
     "ManualFreeze",
@@ -129,6 +139,8 @@ __all__ = [
     "Publisher",
     "Queue",
     "Queues",
+    "ReplayTransaction",
+    "ReplayedTick",
     "RequestedRun",
     "ScheduleVersion",
     "SetEnabled",
@@ -146,6 +158,5 @@ __all__ = [
     "TrialTick",
     "UnknownReferences",
     "WaitingOccurrence",
-    "WorkerStore",
     "WorkflowUnavailable",
 ]

@@ -276,7 +276,7 @@ class SamplingTransaction(Protocol):
 
     # operators
     def request_benchmark_by_hand(
-        self, policy_id: int, machine_id: int, project_id: int, *, by: str
+        self, policy_id: int, machine_id: int, project_id: int, *, by: str, tenant_id: str | None
     ) -> RequestedBenchmark | None:
         """Ask for a run before all others; None if policy, machine or project are not of one tenant."""
 

@@ -7,7 +7,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Protocol
 
+from blsflow.ports.commands import CommandTransaction
+from blsflow.ports.logs import LogTransaction
 from blsflow.ports.policies import PolicyTransaction
+from blsflow.ports.replay import ReplayTransaction
 from blsflow.ports.sampling import SamplingTransaction
 from blsflow.ports.ticks import TickTransaction
 
@@ -81,7 +84,15 @@ class DecisionSink(Protocol):
         """Store all that was added."""
 
 
-class Transaction(SamplingTransaction, PolicyTransaction, TickTransaction, Protocol):
+class Transaction(
+    SamplingTransaction,
+    PolicyTransaction,
+    TickTransaction,
+    CommandTransaction,
+    LogTransaction,
+    ReplayTransaction,
+    Protocol,
+):
     """One database transaction; ``now`` is its clock."""
 
     now: datetime
@@ -124,8 +135,8 @@ class Transaction(SamplingTransaction, PolicyTransaction, TickTransaction, Proto
     def begin_tick(self, occurrence_id: int, gates: Gates) -> BegunTick | NotBegun:
         """Begin a recorded tick, or say (and record) why not: compare-and-set under the policy's row lock."""
 
-    def tick_inputs(self, begun: BegunTick) -> TickInputs:
-        """Read what all machines of a tick share."""
+    def tick_inputs(self, begun: BegunTick, *, tariffs_from: datetime | None = None) -> TickInputs:
+        """Read what all machines of a tick share; tariffs that ended before ``tariffs_from`` (None: now) are left out."""
 
     def adopt_foreign_changes(self, policy: Policy, inputs: TickInputs) -> int:
         """Notice machines that do what nobody here asked for; count each once and take it as the new state."""
@@ -304,6 +315,9 @@ class Transaction(SamplingTransaction, PolicyTransaction, TickTransaction, Proto
     def change_lease(self, tenant_id: str, *, holder: str, by: str, why: str) -> LeaseChange | None:
         """Say which system may act for a tenant; None if nothing is known of the tenant."""
 
+    def schema_version(self) -> str:
+        """Return the newest migration that was applied."""
+
     def lease_of(self, tenant_id: str) -> Lease:
         """Return which system may act for a tenant."""
 
@@ -324,9 +338,5 @@ class Store(Protocol):
     def transaction(self) -> AbstractContextManager[Transaction]:
         """Open a transaction that commits when its block ends and rolls back when it raises."""
 
-
-class WorkerStore(Store, Protocol):
-    """The database of those who work for all tenants."""
-
     def mark_attempts_enqueued(self, ids: Sequence[UUID]) -> None:
-        """Note that messages for these went out: one statement, which commits by itself in one round trip."""
+        """Note, in a transaction of its own, that messages for these went out."""

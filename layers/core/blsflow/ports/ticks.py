@@ -83,6 +83,9 @@ class TickTransaction(Protocol):
     ) -> Sequence[DecisionRow]:
         """Return a page of a tick's decisions, in order of their machines."""
 
+    def knows_machine(self, machine_id: int, *, tenant_id: str | None) -> bool:
+        """Whether there is such a machine."""
+
     def decisions_of_machine(
         self, machine_id: int, *, tenant_id: str | None, before: tuple[datetime, int], limit: int
     ) -> Sequence[DecisionRow]:

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 _URL_SETTING = "BLSFLOW_SCHEDULER_DATABASE_URL"
 _CONFLICTS = {"40001", "40P01", "55P03"}
 _UNAVAILABLE_CLASSES = {"08", "53", "57", "58"}
+_PLACEHOLDER = re.compile(r"(?<![:\w]):([a-z_]+)")
 _STATEMENT = re.compile(r"^-- name: (\w+)\n", re.MULTILINE)
 
 
@@ -196,6 +197,11 @@ def literal(value: object) -> str:
     return text
 
 
+def inlined(statement: str, /, **params: object) -> str:
+    """Put quoted literals in the places of a named statement's parameters: COPY of a query takes none."""
+    return _PLACEHOLDER.sub(lambda match: literal(params[match.group(1)]), statements()[statement])
+
+
 @contextmanager
 def translated() -> Iterator[None]:
     """Turn driver errors into ours, by their SQLSTATE and never by their text."""
@@ -237,7 +243,8 @@ def _connect(
             f"set jit = off; set statement_timeout = {int(statement_timeout * 1000)}; set lock_timeout = 10000;"
             " set idle_in_transaction_session_timeout = 120000; set time zone 'UTC'"
         )
-        sock.settimeout(statement_timeout + 10)
+        # Not `sock`: under TLS it has been handed over to the driver's own, and is closed.
+        connection._usock.settimeout(statement_timeout + 10)  # noqa: SLF001 - the driver shows its socket nowhere else
     except BaseException:
         sock.close()
         raise

@@ -179,41 +179,10 @@ class ControlQueries:
         """Return the attempts under way, oldest first."""
         return self._session.query("open_work", tenant_id=tenant_id, page_size=limit)
 
-    def log_tail(
-        self, *, policy_id: int | None, tenant_id: str | None, limit: int, before_xid: str | None = None
-    ) -> Sequence[Mapping[str, Any]]:
-        """Return the newest log events, oldest first; those that following from ``before_xid`` shows are left out."""
-        return self._session.query(
-            "log_tail", before_xid=before_xid, policy_id=policy_id, tenant_id=tenant_id, page_size=limit
-        )
-
     def schema_version(self) -> str:
         """Return the newest migration that was applied."""
         version: str = self._session.query("schema_version")[0]["version"]
         return version
-
-    def log_position(self) -> str:
-        """Return the transaction from which following begins: older ones have all ended."""
-        xid: str = self._session.query("log_position")[0]["xid"]
-        return xid
-
-    def follow_log(
-        self, *, after: tuple[str, int], policy_id: int | None, tenant_id: str | None, limit: int
-    ) -> Sequence[Mapping[str, Any]]:
-        """Return the next settled log events after a place: a transaction and an event's id in it.
-
-        None is ever passed over, whatever order transactions commit in: an event is shown once every transaction older
-        than its own has ended.
-        """
-        after_xid, after_id = after
-        return self._session.query(
-            "follow_log",
-            after_xid=after_xid,
-            after_id=after_id,
-            policy_id=policy_id,
-            tenant_id=tenant_id,
-            page_size=limit,
-        )
 
     def _cursor(self, schedule: Mapping[str, Any]) -> datetime | None:
         """Return a schedule's next run from now; now if its rule cannot be read, so that the next scan says why."""

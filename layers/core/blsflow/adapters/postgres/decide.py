@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING
 
-from blsflow.adapters.postgres.connection import as_json, literal, statements
+from blsflow.adapters.postgres.connection import as_json, inlined
 from blsflow.adapters.postgres.copying import DECISION_COLUMNS, DecisionSpool, RecordReader
 from blsflow.adapters.postgres.documents import (
     class_of,
@@ -34,8 +33,6 @@ if TYPE_CHECKING:
     from blsflow.domain.policy import Policy
     from blsflow.domain.sampling import BenchmarkRequest
     from blsflow.ports import NewAttempt, TickResult
-
-_PLACEHOLDER = re.compile(r"(?<![:\w]):([a-z_]+)")
 
 
 class _DecisionSink(DecisionSpool):
@@ -90,14 +87,15 @@ class DecideQueries:
             lease_held=row["lease_held"],
         )
 
-    def tick_inputs(self, begun: BegunTick) -> TickInputs:
-        """Read what all machines of a tick share."""
+    def tick_inputs(self, begun: BegunTick, *, tariffs_from: datetime | None = None) -> TickInputs:
+        """Read what all machines of a tick share; tariffs that ended before ``tariffs_from`` (None: now) are left out."""
         policy = begun.policy
         row = self._session.query(
             "tick_inputs",
             policy_id=policy.id,
             tenant_id=policy.tenant_id,
             occurrence_id=begun.occurrence_id,
+            tariffs_from=begun.ticked_at if tariffs_from is None else tariffs_from,
         )[0]
         others = []
         for other in row["others"]:
@@ -135,7 +133,7 @@ class DecideQueries:
         """Feed the packed records of all machines in scope to ``sink``, in blocks, ordered by machine."""
         classes = inputs.classes
         overridden = sorted(overriding.of_machines.items())
-        sql = _inlined(
+        sql = inlined(
             "read_machines",
             tenant_id=policy.tenant_id,
             cluster_ids=[c.cluster_id for c in classes],
@@ -257,8 +255,3 @@ def _objection(row: Mapping[str, object]) -> str | None:
     if off or ((row["paused"] or row["archived"]) and row["origin"] == "planned"):
         return "paused"
     return "previous_unfinished" if row["active"] else None
-
-
-def _inlined(name: str, **params: object) -> str:
-    """Put quoted literals in the places of a statement's parameters: COPY of a query takes none."""
-    return _PLACEHOLDER.sub(lambda match: literal(params[match.group(1)]), statements()[name])

@@ -59,22 +59,27 @@ def levels_of(candidates: Sequence[Row]) -> dict[int, PriceLevel]:
 
 
 def project_of(row: Row) -> ProjectInput:
-    """Read a project with its newest reading; one of no time that can be meant is none."""
+    """Read a project with its newest reading."""
     reading = row["reading"]
-    raw = None
-    taken_at = None if reading is None else _moment(reading["taken_at"])
-    if reading is not None and taken_at is not None:
-        revenue = reading["revenue"]
-        raw = RawPrice(
-            key=row["price_key"],
-            algorithm=reading["algorithm"],
-            revenue=math.nan if revenue is None else float(revenue),
-            unit=reading["unit"],
-            currency=reading["currency"],
-            taken_at=taken_at,
-            flags=tuple(reading["flags"]),
-        )
+    raw = None if reading is None else raw_price_of(row["price_key"], reading)
     return ProjectInput(project_id=row["id"], name=row["name"], algorithm=row["algorithm"], raw=raw)
+
+
+def raw_price_of(key: str, reading: Row) -> RawPrice | None:
+    """Read a price as it was sent; one of no time that can be meant is none."""
+    taken_at = _moment(reading["taken_at"])
+    if taken_at is None:
+        return None
+    revenue = reading["revenue"]
+    return RawPrice(
+        key=key,
+        algorithm=reading["algorithm"],
+        revenue=math.nan if revenue is None else float(revenue),
+        unit=reading["unit"],
+        currency=reading["currency"],
+        taken_at=taken_at,
+        flags=tuple(reading["flags"]),
+    )
 
 
 def cluster_of(row: Row) -> ClusterInput:

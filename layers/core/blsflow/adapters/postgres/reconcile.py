@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from blsflow.domain.settle import Settlement
 
 _PRUNE_PAGE = 2_000
+_RESTORED_PAGE = 100_000
 _REQUESTS_KEPT_FOR = timedelta(days=7)
 
 
@@ -111,10 +112,15 @@ class ReconcileQueries:
         return OpenAges(**self._session.query("open_ages")[0])
 
     def maintain(self, retention_days: int) -> None:
-        """Make the coming days' partitions; drop partitions, and pages of other rows, past retention."""
+        """Make the coming days' partitions; drop partitions, and pages of other rows, past retention.
+
+        Take in a log that was restored.
+        """
         self._session.query("maintain_partitions", keep_days=retention_days)
+        self._session.query("settle_restored_log", page_size=_RESTORED_PAGE)
         self._session.query("prune_history", keep_days=retention_days, page_size=_PRUNE_PAGE)
         self._session.query("prune_attempts", keep_days=retention_days, page_size=_PRUNE_PAGE)
+        self._session.query("prune_commands", keep_days=retention_days)
         self._session.query("prune_requests", keep_for=_REQUESTS_KEPT_FOR, page_size=_PRUNE_PAGE)
 
 

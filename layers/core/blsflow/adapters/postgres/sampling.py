@@ -124,7 +124,7 @@ class SamplingQueries:
     # ------------------------------------------------------------ operators
 
     def request_benchmark_by_hand(
-        self, policy_id: int, machine_id: int, project_id: int, *, by: str
+        self, policy_id: int, machine_id: int, project_id: int, *, by: str, tenant_id: str | None
     ) -> RequestedBenchmark | None:
         """Ask for a run before all others; None if policy, machine or project are not of one tenant."""
         rows = self._session.query(
@@ -133,6 +133,7 @@ class SamplingQueries:
             machine_id=machine_id,
             project_id=project_id,
             by=by,
+            tenant_id=tenant_id,
         )
         return RequestedBenchmark(run_id=rows[0]["id"], state=rows[0]["state"]) if rows else None
 

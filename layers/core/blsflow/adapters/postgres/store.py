@@ -6,14 +6,18 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from blsflow.adapters.postgres.benchmark import BenchmarkQueries
+from blsflow.adapters.postgres.commands import CommandQueries
 from blsflow.adapters.postgres.connection import literal
 from blsflow.adapters.postgres.control import ControlQueries
 from blsflow.adapters.postgres.converse import ConverseQueries
 from blsflow.adapters.postgres.decide import DecideQueries
 from blsflow.adapters.postgres.execute import ExecuteQueries
+from blsflow.adapters.postgres.logs import LogQueries
 from blsflow.adapters.postgres.notify import NotifyQueries
+from blsflow.adapters.postgres.pages import PageQueries
 from blsflow.adapters.postgres.policies import PolicyQueries
 from blsflow.adapters.postgres.reconcile import ReconcileQueries
+from blsflow.adapters.postgres.replay import ReplayQueries
 from blsflow.adapters.postgres.requests import RequestQueries
 from blsflow.adapters.postgres.sampling import SamplingQueries
 from blsflow.adapters.postgres.schedules import ScheduleQueries
@@ -47,10 +51,14 @@ class PostgresTransaction(
     SamplingQueries,
     ScheduleQueries,
     NotifyQueries,
+    LogQueries,
     ControlQueries,
+    ReplayQueries,
     RequestQueries,
     PolicyQueries,
     TickRecordQueries,
+    CommandQueries,
+    PageQueries,
 ):
     """One open transaction; ``now`` is the time at which it began, by the database's clock."""
 
@@ -127,3 +135,8 @@ class TenantStore:
     def transaction(self) -> AbstractContextManager[PostgresTransaction]:
         """Open a transaction in which there is nobody else."""
         return self._store.transaction(self._begin)
+
+    def mark_attempts_enqueued(self, ids: Sequence[UUID]) -> None:
+        """Note that messages for these went out, as one tenant."""
+        with self.transaction() as tx:
+            tx.mark_attempts_enqueued(ids)

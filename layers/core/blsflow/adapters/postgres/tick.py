@@ -116,6 +116,10 @@ class TickQueries:
         rows = self._session.query("unqueued_attempts", older_than=older_than, page_size=limit)
         return [row["id"] for row in rows]
 
+    def mark_attempts_enqueued(self, ids: Sequence[UUID]) -> None:
+        """Note that messages for these went out."""
+        self._session.query("mark_attempts_enqueued", ids=list(ids))
+
     def _count(self, name: str, column: str, **params: object) -> int:
         count: int = self._session.query(name, **params)[0][column]
         return count

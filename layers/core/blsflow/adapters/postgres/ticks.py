@@ -66,6 +66,10 @@ class TickRecordQueries:
         )
         return [DecisionRow(**row) for row in rows]
 
+    def knows_machine(self, machine_id: int, *, tenant_id: str | None) -> bool:
+        """Whether there is such a machine."""
+        return bool(self._session.query("knows_machine", machine_id=machine_id, tenant_id=tenant_id))
+
     def decisions_of_machine(
         self, machine_id: int, *, tenant_id: str | None, before: tuple[datetime, int], limit: int
     ) -> Sequence[DecisionRow]:

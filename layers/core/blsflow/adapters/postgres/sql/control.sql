@@ -115,32 +115,6 @@ for update of p
 -- How far the database has been migrated.
 select max(version) as version from smart_schedule_migrations
 
--- name: log_position
--- The oldest transaction still open: all that older ones wrote can be read now, and nothing will be added to it.
-select pg_snapshot_xmin(pg_current_snapshot())::text as xid
-
--- name: log_tail
--- The newest log events, oldest first; with a transaction given, only those of older ones.
-select id, xid::text as xid, at, tenant_id, policy_id, kind, level, code, params, tick_id, attempt_id, machine_id
-from (
-    select * from smart_schedule_log_events
-    where (:before_xid::text is null or xid < :before_xid::text::xid8)
-      and (:policy_id::bigint is null or policy_id = :policy_id::bigint)
-      and (:tenant_id::text is null or tenant_id = :tenant_id)
-    order by id desc limit :page_size::integer
-) newest
-order by id
-
--- name: follow_log
--- Settled log events after a place, in the order of their transactions and never past the oldest one still open. The
--- order of ids alone would not do: a transaction with a lower id of an event may have begun later and commit last.
-select id, xid::text as xid, at, tenant_id, policy_id, kind, level, code, params, tick_id, attempt_id, machine_id
-from smart_schedule_log_events
-where (xid, id) > (:after_xid::text::xid8, :after_id::bigint) and xid < pg_snapshot_xmin(pg_current_snapshot())
-  and (:policy_id::bigint is null or policy_id = :policy_id::bigint)
-  and (:tenant_id::text is null or tenant_id = :tenant_id)
-order by xid, id limit :page_size::integer
-
 -- name: request_run
 -- A manual run: the same request id gives the same occurrence, whatever happened since.
 with asked as (

@@ -95,7 +95,7 @@ select
             select coalesce(jsonb_agg(to_jsonb(p) order by p.id), '[]')
             from cluster_tariff_periods p where p.tariff_id = t.id)) order by t.id), '[]')
         from cluster_tariffs t where t.cluster_id = c.id
-          and (t.valid_to is null or t.valid_to > now()) )) order by c.id), '[]')
+          and (t.valid_to is null or t.valid_to > :tariffs_from::timestamptz))) order by c.id), '[]')
      from clusters c where c.tenant_id = :tenant_id and c.id in (select cluster_id from members)) as clusters,
     (select coalesce(jsonb_agg(jsonb_build_object(
         'cluster_id', m.cluster_id, 'model', m.model, 'machines', m.machines, 'covered', m.covered,

@@ -16,15 +16,15 @@ where a.id = :attempt_id::uuid
 for update of a
 
 -- name: mark_dispatching
--- The point of no return, committed before the call. Machines whose lock was lost meanwhile, that an operator holds by now or
--- that are no longer the tenant's are dropped from the batch; the locks of the others now last until the end of the job is
+-- The point of no return, committed before the call. Machines whose lock was lost meanwhile, that an operator holds by now
+-- (unless it is an operator's command) or that are no longer the tenant's are dropped from the batch; the locks of the others now last until the end of the job is
 -- confirmed.
 with fit as (
     select m.machine_id, m.fencing_token
     from smart_schedule_attempt_machines m
     join smart_schedule_attempts a on a.id = m.attempt_id
     join machines x on x.id = m.machine_id and x.tenant_id = a.tenant_id
-         and (not x.operator_hold or a.benchmark_step is not distinct from 'restore')
+         and (not x.operator_hold or a.benchmark_step is not distinct from 'restore' or a.command_id is not null)
     where m.attempt_id = :attempt_id::uuid and m.state = 'pending'
 ), held as (
     update smart_schedule_machine_locks l set expires_at = 'infinity'

@@ -91,7 +91,8 @@ with settled as (
            case when s.state = 'failed' then 'unset' when a.action in ('switch', 'start') then 'mining'
                 when a.action = 'stop' then 'stopped' else 'off' end,
            case when s.state <> 'failed' and a.action in ('switch', 'start') then a.project_id end,
-           case when s.state <> 'failed' and a.action in ('stop', 'power_off') then 'scheduler' end,
+           case when s.state <> 'failed' and a.action in ('stop', 'power_off')
+                then case when a.command_id is null then 'scheduler' else 'human' end end,
            now(), case when s.state = 'failed' then 1 else 0 end,
            case when s.state = 'failed' then now() + interval '1 minute' end
     from settled s join smart_schedule_attempts a on a.id = s.attempt_id

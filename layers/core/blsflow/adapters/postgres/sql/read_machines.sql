@@ -45,12 +45,12 @@ copy (
              on kk.cluster_id = m.cluster_id and kk.model = m.model
         left join machine_mining_runtime r on r.machine_id = m.id
         left join smart_schedule_machine_states s on s.machine_id = m.id
-        -- What this scheduler stopped, and the meter or the hashrate confirmed, is stopped whatever word the firmware has for
-        -- it; what it powered off reports nothing at all.
+        -- What was stopped through this scheduler (by itself or by an operator), and the meter or the hashrate confirmed, is
+        -- stopped whatever word the firmware has for it; what was powered off reports nothing at all.
         cross join lateral (
             select case
-                when s.stopped_by = 'scheduler' and s.expected = 'off' and coalesce(r.reported_at <= s.changed_at, true) then 3
-                when s.stopped_by = 'scheduler' and r.hashrate_hs = 0 then case s.expected when 'off' then 3 else 2 end
+                when s.stopped_by is not null and s.expected = 'off' and coalesce(r.reported_at <= s.changed_at, true) then 3
+                when s.stopped_by is not null and r.hashrate_hs = 0 then case s.expected when 'off' then 3 else 2 end
                 when r.status = 'mining' then 1 when r.status = 'stopped' then 2 when r.status = 'off' then 3
                 else 0 end as code
         ) st

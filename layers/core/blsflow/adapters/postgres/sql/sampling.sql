@@ -143,7 +143,7 @@ select gen_random_uuid(), m.tenant_id, p.id, m.id, j.id, 'pending', now(), now()
 from smart_schedule_policy_groups p
 join machines m on m.id = :machine_id::bigint and m.tenant_id = p.tenant_id
 join projects j on j.id = :project_id::bigint and j.tenant_id = p.tenant_id
-where p.id = :policy_id::bigint and p.archived_at is null
+where p.id = :policy_id::bigint and p.archived_at is null and (:tenant_id::text is null or p.tenant_id = :tenant_id)
 on conflict (machine_id, project_id) where ended_at is null do update
 set origin = 'operator', requested_by = excluded.requested_by, not_before = least(r.not_before, now()),
     policy_id = case when r.state = 'pending' then excluded.policy_id else r.policy_id end
@@ -158,6 +158,19 @@ from smart_schedule_benchmark_runs r
 where (:policy_id::bigint is null or r.policy_id = :policy_id::bigint)
   and (not :open_only::boolean or r.ended_at is null)
 order by r.ended_at is null desc, r.requested_at desc, r.id limit :page_size::integer
+
+-- name: benchmark_run
+-- A run as it is read in pages: who asked for it, where it stands, what it cost and what it came to.
+select r.id, r.tenant_id, r.policy_id, r.machine_id, r.project_id, r.state, r.step, r.reason, r.origin, r.requested_by,
+       r.attempt_no, r.value_cny_per_day, r.not_before, r.requested_at, r.started_at, r.ended_at, r.ended_at is null as open,
+       r.restore_status, r.lost_minutes, r.lost_cny, r.result
+from smart_schedule_benchmark_runs r
+
+-- name: benchmark
+-- What was measured on each machine for each project, or shared with it by machines of its model.
+select b.machine_id, b.project_id, m.tenant_id, m.model, b.hashrate_hs, b.power_w, b.power_estimated, b.sampled_at, b.flagged,
+       b.shared_from
+from smart_schedule_machine_project_benchmarks b join machines m on m.id = b.machine_id
 
 -- name: benchmark_costs
 -- What sampling has cost each policy.

@@ -43,3 +43,7 @@ select t.id as tick_id, t.policy_id, t.ticked_at, t.execution_mode, t.inputs, d.
 from smart_schedule_ticks t join smart_schedule_machine_decisions d on d.tick_id = t.id and d.ticked_at = t.ticked_at
 where t.id = :tick_id::bigint and d.machine_id = :machine_id::bigint
   and (:tenant_id::text is null or t.tenant_id = :tenant_id)
+
+-- name: knows_machine
+-- Whether there is such a machine of the tenant.
+select id from machines where id = :machine_id::bigint and (:tenant_id::text is null or tenant_id = :tenant_id)

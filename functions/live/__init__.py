@@ -1,0 +1,1 @@
+"""Answers live streams of the log."""

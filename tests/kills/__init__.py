@@ -1,0 +1,1 @@
+"""Workers as processes of their own, killed at every boundary to the outside."""

@@ -1,0 +1,331 @@
+"""The storm's stage: one database that is set back to its beginning in milliseconds, and the outside world around it.
+
+Each sequence begins at the same instant with the same fleet, prices and services, so that a seed is a story that can be told
+again. What the outside really did is kept by the simulators; what it showed at which time is kept here.
+"""
+
+from __future__ import annotations
+
+import math
+from contextlib import closing
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from functools import cache
+from typing import TYPE_CHECKING, Any, Final
+
+import pg8000.native
+
+from blsflow.adapters.postgres.connection import Session
+from blsflow.adapters.postgres.store import PostgresStore
+from blsflow.ports import StoreUnavailable
+from local.fleet.projects import Coin
+from local.simulators.device_control import DeviceControlSimulator
+from local.simulators.execution_service import ExecutionServiceSimulator
+from local.simulators.profit import PriceWalk, ProfitFaults, ProfitSimulator
+from local.simulators.telemetry import read_machines
+from local.simulators.web import Served
+from local.simulators.world import World
+from tests.integration.conversing import CONVERSATIONS, RUN_SEC, TARGET
+from tests.integration.lab import QUICK
+from tests.integration.scene import HASHRATE_HS, TOKEN, CrashingSession, CrashPlan, Killed, _queue
+from tests.integration.standing import StandingScene
+from tests.integration.state_machine import StateMachine
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from blsflow.adapters.postgres.connection import DatabaseAddress
+    from blsflow.bootstrap import Application
+
+BEGINNING: Final = datetime(2030, 1, 7, tzinfo=UTC)
+"""A Monday in a future that no test reaches, so that a seed tells the same story whenever it is told."""
+MACHINES: Final = 4
+REPORT_SEC: Final = 600
+
+_FLEET: Final = f"""
+insert into clusters values (1, 'acme', 'site', 'Asia/Shanghai');
+insert into cluster_tariffs (id, cluster_id, name) values (1, 1, 'flat');
+insert into machine_models values ('S21', 'SHA-256', 1e14, 3000);
+insert into projects values
+    (1, 'acme', 'coin A', 'A', 'A', 'SHA-256'), (2, 'acme', 'coin B', 'B', 'B', 'SHA-256');
+insert into project_run_configurations values (11, 1, 'S21', true), (12, 2, 'S21', true);
+insert into smart_schedule_resource_eligibilities values
+    ('acme', 1, 'cluster', '1', true), ('acme', 2, 'cluster', '1', true);
+insert into smart_schedule_executor_leases (tenant_id, holder, changed_by)
+    values ('acme', 'blsflow', 'storm'), ('umbra', 'blsflow', 'storm');
+insert into smart_schedule_policy_groups
+    (tenant_id, name, mode, execution_mode, enabled, created_by, min_dwell_sec, switch_cost_sec, negative_profit_action,
+     max_failed_share)
+    values ('acme', 'guard', 'profit_guard', 'execute', true, 'storm', 0, 60, 'stop', 1),
+           ('acme', 'window', 'time_window', 'execute', true, 'storm', 0, 60, 'keep', 1);
+insert into smart_schedule_policy_scopes values (1, 'cluster', '1'), (2, 'machine', '{MACHINES}');
+insert into smart_schedule_policy_candidates (policy_id, project_id, position) values (1, 1, 0), (1, 2, 1);
+insert into smart_schedule_policy_windows (policy_id, starts, ends, action, project_id)
+    values (2, '01:00', '03:00', 'stop', null), (2, '03:00', '05:00', 'start', 2), (2, '06:00', '08:00', 'run_project', 1);
+insert into smart_schedule_schedules (tenant_id, created_by, kind, policy_id, rule, next_run_at)
+    values ('acme', 'storm', 'policy_tick', 1, '{{"kind": "interval", "every_sec": 60}}', now()),
+           ('acme', 'storm', 'policy_tick', 2, '{{"kind": "interval", "every_sec": 180}}', now());
+insert into smart_schedule_schedules (tenant_id, created_by, kind, work, rule, next_run_at)
+    select tenant, 'ana@' || tenant, 'conversation',
+           jsonb_build_object('target', '{TARGET}', 'conversation_id', conversation, 'prompt', 'what changed?'),
+           jsonb_build_object('kind', 'interval', 'every_sec', every), now()
+    from (values ('acme', 'c1', 120), ('umbra', 'c2', 240)) as talks (tenant, conversation, every);
+insert into machines select g, 'acme', 1, 'S21', 'm' || g, false from generate_series(1, {MACHINES}) g;
+insert into machine_mining_runtime
+    select g, 'mining', 1, 1e14, now() - interval '1 day', now() from generate_series(1, {MACHINES}) g;
+insert into metric_powers select g, now(), 3000 from generate_series(1, {MACHINES}) g;
+insert into smart_schedule_machine_project_benchmarks (machine_id, project_id, hashrate_hs, power_w, sampled_at)
+    select g, p, 1e14, 3000, now() from generate_series(1, {MACHINES}) g, generate_series(1, 2) p;
+insert into cluster_tariff_periods (id, tariff_id, name, starts, ends, price_per_kwh)
+    values (1, 1, 'flat', '00:00', '24:00', 0.3);
+"""
+
+_TABLES: Final = """
+select 'delete from ' || c.oid::regclass from pg_class c join pg_namespace n on n.oid = c.relnamespace
+where n.nspname = 'public' and c.relkind in ('r', 'p') and not c.relispartition and c.relname <> 'smart_schedule_migrations'
+order by 1
+"""
+_SEQUENCES: Final = """
+select 'alter sequence ' || c.oid::regclass || ' restart' from pg_class c join pg_namespace n on n.oid = c.relnamespace
+where n.nspname = 'public' and c.relkind = 'S' order by 1
+"""
+
+
+class StormPlan(CrashPlan):
+    """What goes wrong next: the process dies at a step, or its connection breaks at a round trip; or nothing does.
+
+    With ``after`` the step was done, and only its answer is lost.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.trips_left = 0
+        self.lost = False
+
+    def arm(self, *, dies_at: int | None = None, lost_at: int = 0, after: bool = False) -> None:
+        """Let it happen at that step from now, once; without a number nothing happens."""
+        self.steps, self.at, self.after, self.died_at = 0, dies_at, after, None
+        self.trips_left, self.lost = lost_at, False
+
+    def loses(self) -> bool:
+        """Whether the connection breaks at this round trip."""
+        self.trips_left -= 1
+        self.lost |= self.trips_left == 0
+        return self.trips_left == 0
+
+
+class StormSession(CrashingSession):
+    """A session whose process may die, or whose connection may break, at any round trip.
+
+    The server rolls back what a dead process or a broken connection leaves open. Here this is done on the same connection,
+    whose prepared statements would cost a hundred times the time of a sequence to make again.
+    """
+
+    _plan: StormPlan
+
+    def _guarded(self, name: str, work: Any) -> Any:
+        plan = self._plan
+        if plan.died_at is not None:
+            raise Killed(plan.died_at)
+        if plan.loses():
+            if plan.after:
+                work()
+            self.close()
+            raise StoreUnavailable(f"the connection broke at {name!r}")
+        try:
+            return plan.step(name, work)
+        except Killed:
+            self.close()
+            raise
+
+    retired = False
+
+    def close(self) -> None:
+        """Leave nothing open, as the server would; close in earnest once it is retired."""
+        if self.retired:
+            super().close()
+        else:
+            Session.run(self, "rollback")
+
+
+class Publisher:
+    """Takes every notification, and keeps how often each came."""
+
+    def __init__(self) -> None:
+        self.published: dict[int, int] = {}
+
+    def publish(self, *, notification_id: int, subject: str, body: Mapping[str, object]) -> None:
+        """Keep it."""
+        assert subject
+        assert body["notification_id"] == notification_id
+        self.published[notification_id] = self.published.get(notification_id, 0) + 1
+
+
+# The driver parses a statement anew for every connection and every unprepared run, a millisecond each.
+pg8000.native.to_statement = cache(pg8000.native.to_statement)
+
+
+class Stage(StandingScene):
+    """Four machines of one tenant under two policies, two conversations of two tenants, a price feed; a clock that stands."""
+
+    def __init__(self, address: DatabaseAddress) -> None:
+        self.lead = timedelta()
+        self.prices_now = {"A": 50.0, "B": 80.0}
+        self.feed = ProfitSimulator(self._walk(1))
+        self._served_feed = Served(self.feed)
+        self.states = StateMachine(self)
+        self.publisher = Publisher()
+        with closing(Session(address)) as admin:
+            admin.run(f"alter database {address.dbname} set plan_cache_mode = force_generic_plan")
+        super().__init__(address, policy_rests=False)
+        self.stand_at(BEGINNING)
+        self._emptying = ";".join(str(row[0]) for row in (*self.rows(_TABLES), *self.rows(_SEQUENCES)))
+        self.rows("select smart_schedule_maintain_partitions(now(), 7, 90)")
+
+    def __exit__(self, *error: object) -> None:
+        self._storm_session.retired = True
+        super().__exit__(*error)
+        self._served_feed.close()
+
+    def process(self, plan: CrashPlan | None = None, **settings: str) -> Application:
+        """A process of the product that also reads the feed, publishes, and has the state machine beside it."""
+        own = self.storm_plan = plan if isinstance(plan, StormPlan) else StormPlan()
+        feed = {"BLSFLOW_SCHEDULER_PROFIT_API_BASE_URL": self._served_feed.url}
+        app = super().process(own, **{**QUICK, **feed, **settings})
+        session = self._storm_session = StormSession(self.address, own)
+        app.__dict__["store"] = PostgresStore(lambda: session)
+        app.__dict__["workflow"] = self.states
+        app.__dict__["publisher"] = self.publisher
+        return app
+
+    # ------------------------------------------------------------ beginning anew
+
+    def begin(self, seed: int, *, lead: timedelta) -> None:
+        """Set everything back to the beginning, ``lead`` into the first day; a process that is there lives on."""
+        self.lead = lead
+        self.session.run(
+            "begin; set local session_replication_role = replica;"
+            f"update clock.lead set by = '{lead.total_seconds()} seconds'; {self._emptying}; commit"
+        )
+        self.session.run(_FLEET)
+        self.world = World(read_machines(self._driver), ramp_sec=5.0, seed=seed, now=self.now)
+        self.device_control = DeviceControlSimulator(self.world, token=TOKEN, seed=seed)
+        self._served._server.service = self.device_control
+        self.execution = ExecutionServiceSimulator(
+            token=TOKEN, run_sec=RUN_SEC, seed=seed, catalogue={TARGET: CONVERSATIONS}, now=self.now
+        )
+        self._served_execution._server.service = self.execution
+        self.faults()
+        self.prices_now = {"A": 50.0, "B": 80.0}
+        self.feed.faults.profile = ProfitFaults()
+        self.feed._walk = self._walk(seed)
+        self.states = self.app.__dict__["workflow"] = StateMachine(self)
+        self.publisher = self.app.__dict__["publisher"] = Publisher()
+        self.heard: list[tuple[datetime, frozenset[int]]] = [(self.now(), frozenset(range(1, MACHINES + 1)))]
+        self.gaps: list[list[datetime]] = []
+        self.leased_away: list[tuple[datetime, datetime]] = []
+        self._away_since: datetime | None = None
+
+    def stand_at(self, beginning: datetime) -> None:
+        """Let the clock stand there, ``lead`` later."""
+        self.began_at = beginning
+        for name in ("now", "clock_timestamp"):
+            self.session.run(
+                f"create or replace function clock.{name}() returns timestamptz stable language sql"
+                f" as $$select timestamptz '{beginning.isoformat()}' + (select by from clock.lead)$$"
+            )
+
+    # ------------------------------------------------------------ the outside
+
+    def report(self) -> None:
+        """Have every machine that is heard report; remember which ones were."""
+        super().report()
+        silent = {each for each in range(1, MACHINES + 1) if self.world.is_silent(each)}
+        self.heard.append((self.now(), frozenset(range(1, MACHINES + 1)) - silent))
+
+    def silence(self, machine_id: int, *, silent: bool) -> None:
+        """Have a machine fall silent, or be heard again."""
+        state = self.world._states[machine_id]
+        state.machine = replace(state.machine, silent=silent)
+
+    def quote(self, key: str, cny_per_day: float) -> None:
+        """From now on a machine earns this much a day with this coin."""
+        self.prices_now[key] = cny_per_day
+        self.feed._walk.coins = self._coins()
+
+    def tariff_gap(self, *, there: bool) -> None:
+        """The site's tariff has a gap, or has none."""
+        open_gap = bool(self.gaps) and len(self.gaps[-1]) == 1
+        if there and not open_gap:
+            self.gaps.append([self.now()])
+            self.rows("delete from cluster_tariff_periods")
+        elif not there and open_gap:
+            self.gaps[-1].append(self.now())
+            self.rows("insert into cluster_tariff_periods (id, tariff_id, name, starts, ends, price_per_kwh)"
+                      " values (1, 1, 'flat', '00:00', '24:00', 0.3)")  # fmt: skip
+
+    def note_lease(self) -> None:
+        """Remember since when, or until when, another system holds the lease."""
+        away = self.value(
+            "select holder <> 'blsflow' from smart_schedule_executor_leases where tenant_id = 'acme'"
+        )
+        if away and self._away_since is None:
+            self._away_since = self.now()
+        elif not away and self._away_since is not None:
+            self.leased_away.append((self._away_since, self.now()))
+            self._away_since = None
+
+    def recover(self) -> None:
+        """Go on after a story that broke off: nothing is armed, and nothing left open."""
+        self.storm_plan.arm()
+        self._storm_session.close()
+        for queue in (self.app.own_decide_queue, self.app.own_execute_queue):
+            _queue(queue).drain(lambda _: None)
+
+    # ------------------------------------------------------------ what was known when
+
+    def was_heard(self, machine_id: int, at: datetime) -> bool:
+        """Whether the machine had reported lately."""
+        return any(
+            0 <= (at - when).total_seconds() <= REPORT_SEC and machine_id in which
+            for when, which in self.heard
+        )
+
+    def tariff_was_known(self, at: datetime) -> bool:
+        """Whether electricity had a price."""
+        return not any(gap[0] <= at and (len(gap) == 1 or at < gap[1]) for gap in self.gaps)
+
+    def price_was_known(self, key: str, at: datetime) -> bool:
+        """Whether the newest stored reading is one that a person would believe, by what the feed really sent."""
+        found = self.rows(
+            f"""select revenue, taken_at, flags from smart_schedule_profit_readings
+                where price_key = '{key}' and received_at <= '{at.isoformat()}' order by received_at desc limit 1"""
+        )
+        if not found:
+            return False
+        revenue, taken_at, flags = found[0]
+        age_sec = (at - taken_at).total_seconds()
+        return (
+            revenue is not None
+            and math.isfinite(revenue)
+            and revenue > 0
+            and not flags
+            and -30 <= age_sec <= 300
+        )
+
+    def _walk(self, seed: int) -> PriceWalk:
+        return PriceWalk(self._coins(), seed=seed, now=lambda: self.now())  # noqa: PLW0108 - bound before there is a clock
+
+    def _coins(self) -> tuple[Coin, ...]:
+        return tuple(
+            Coin(
+                key=key,
+                name=f"coin {key}",
+                algorithm="SHA-256",
+                revenue_usdt_per_hs_day=cny / HASHRATE_HS,
+                price_usdt=1.0,
+                block_time_sec=600,
+                block_reward=1.0,
+            )
+            for key, cny in self.prices_now.items()
+        )
