@@ -17,7 +17,7 @@ compile = $(UV) pip compile --quiet --universal --generate-hashes \
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup tools check rules test fmt migrate schema openapi demo storm mutations soak audit lock build validate clean
+.PHONY: help setup tools check rules test fmt bench migrate schema openapi demo storm mutations soak audit lock build validate clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | column -t -s "$$(printf '\t')" 2>/dev/null \
@@ -56,6 +56,7 @@ lock: $(VENV)/.uv ## compile the hashed locks again from pyproject.toml
 	$(call compile,layers/vendor/requirements.txt,pyproject.toml --constraint requirements-dev.txt)
 	$(call compile,requirements-sam.txt,--group sam)
 	$(call compile,requirements-emulator.txt,--group emulator)
+	$(call compile,requirements-bench.txt,--group bench --constraint requirements-dev.txt)
 	$(call compile,requirements-audit.txt,--group audit)
 
 ## --- the gate
@@ -74,6 +75,13 @@ test: check tools ## everything: the gate, then integration, migration, contract
 fmt: setup ## format, and fix what the linter can fix
 	$(BIN)/ruff format
 	$(BIN)/ruff check --fix
+
+bench: tools $(VENV)/.bench ## measure speed against the yardsticks in bench/, write docs/performance.md; PARTS="tick locks" renews these only
+	$(BIN)/python -m bench $(PARTS)
+
+$(VENV)/.bench: requirements-bench.txt | $(VENV)/.ready
+	@VIRTUAL_ENV=$(abspath $(VENV)) $(UV) pip install --quiet --require-hashes -r $<
+	@touch $@
 
 ## --- running it
 

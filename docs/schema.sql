@@ -2,6 +2,21 @@
 
 CREATE SCHEMA smart_schedule_tenant;
 
+CREATE FUNCTION public.smart_schedule_benchmarks_changed() RETURNS trigger
+    LANGUAGE plpgsql
+    AS $$
+begin
+    case tg_op
+        when 'TRUNCATE' then
+            truncate smart_schedule_machine_benchmark_entries;
+        when 'UPDATE' then
+            perform smart_schedule_pack_benchmarks(array(select machine_id from changed union select machine_id from former));
+        else
+            perform smart_schedule_pack_benchmarks(array(select distinct machine_id from changed));
+    end case;
+    return null;
+end $$;
+
 CREATE FUNCTION public.smart_schedule_ends_are_final() RETURNS trigger
     LANGUAGE plpgsql
     AS $$
@@ -81,6 +96,30 @@ begin
     end if;
     return next;
 end $_$;
+
+CREATE FUNCTION public.smart_schedule_pack_benchmarks(machine_ids bigint[]) RETURNS void
+    LANGUAGE plpgsql
+    AS $$
+begin
+    insert into smart_schedule_machine_benchmark_entries (machine_id, entries)
+    select id, '' from unnest(machine_ids) id order by id
+    on conflict (machine_id) do nothing;
+    perform from smart_schedule_machine_benchmark_entries where machine_id = any (machine_ids) order by machine_id for update;
+    update smart_schedule_machine_benchmark_entries e
+    set entries = coalesce(packed.entries, '')
+    from unnest(machine_ids) as changed (id)
+    left join (
+        select b.machine_id,
+               string_agg(int8send(b.project_id) || float8send(coalesce(b.hashrate_hs, 'NaN'))
+                          || float8send(coalesce(b.power_w, 'NaN')) || float8send(date_part('epoch', b.sampled_at))
+                          || charsend((b.power_estimated::int | (b.shared_from is not null)::int * 2
+                                       | b.flagged::int * 4)::"char"), ''::bytea order by b.project_id) as entries
+        from smart_schedule_machine_project_benchmarks b
+        where b.machine_id = any (machine_ids)
+        group by b.machine_id
+    ) packed on packed.machine_id = changed.id
+    where e.machine_id = changed.id;
+end $$;
 
 CREATE FUNCTION public.smart_schedule_take_stream(tenant text, per_tenant integer, in_all integer) RETURNS text
     LANGUAGE plpgsql
@@ -405,6 +444,12 @@ ALTER TABLE public.smart_schedule_log_events ALTER COLUMN id ADD GENERATED ALWAY
     NO MAXVALUE
     CACHE 1
 );
+
+CREATE TABLE public.smart_schedule_machine_benchmark_entries (
+    machine_id bigint NOT NULL,
+    entries bytea NOT NULL
+)
+WITH (fillfactor='70');
 
 CREATE TABLE public.smart_schedule_machine_decisions (
     ticked_at timestamp with time zone NOT NULL,
@@ -905,6 +950,14 @@ CREATE VIEW smart_schedule_tenant.projects WITH (security_barrier='true') AS
    FROM public.projects
   WHERE (tenant_id = public.smart_schedule_tenant());
 
+CREATE VIEW smart_schedule_tenant.smart_schedule_machine_benchmark_entries WITH (security_barrier='true') AS
+ SELECT machine_id,
+    entries
+   FROM public.smart_schedule_machine_benchmark_entries e
+  WHERE (EXISTS ( SELECT
+           FROM public.machines m
+          WHERE ((m.id = e.machine_id) AND (m.tenant_id = public.smart_schedule_tenant()))));
+
 CREATE VIEW smart_schedule_tenant.smart_schedule_machine_project_benchmarks WITH (security_barrier='true') AS
  SELECT machine_id,
     project_id,
@@ -986,6 +1039,9 @@ ALTER TABLE ONLY public.smart_schedule_log_events
 
 ALTER TABLE ONLY public.smart_schedule_log_events_default
     ADD CONSTRAINT smart_schedule_log_events_default_pkey PRIMARY KEY (id, at);
+
+ALTER TABLE ONLY public.smart_schedule_machine_benchmark_entries
+    ADD CONSTRAINT smart_schedule_machine_benchmark_entries_pkey PRIMARY KEY (machine_id);
 
 ALTER TABLE ONLY public.smart_schedule_machine_decisions
     ADD CONSTRAINT smart_schedule_machine_decisions_pkey PRIMARY KEY (tick_id, machine_id, ticked_at);
@@ -1180,6 +1236,14 @@ ALTER INDEX public.smart_schedule_machine_decisions_pkey ATTACH PARTITION public
 ALTER INDEX public.smart_schedule_profit_readings_newest ATTACH PARTITION public.smart_schedule_profit_readings_defaul_price_key_received_at_idx;
 
 CREATE TRIGGER smart_schedule_attempts_final BEFORE UPDATE ON public.smart_schedule_attempts FOR EACH ROW EXECUTE FUNCTION public.smart_schedule_ends_are_final();
+
+CREATE TRIGGER smart_schedule_benchmarks_deleted AFTER DELETE ON public.smart_schedule_machine_project_benchmarks REFERENCING OLD TABLE AS changed FOR EACH STATEMENT EXECUTE FUNCTION public.smart_schedule_benchmarks_changed();
+
+CREATE TRIGGER smart_schedule_benchmarks_inserted AFTER INSERT ON public.smart_schedule_machine_project_benchmarks REFERENCING NEW TABLE AS changed FOR EACH STATEMENT EXECUTE FUNCTION public.smart_schedule_benchmarks_changed();
+
+CREATE TRIGGER smart_schedule_benchmarks_truncated AFTER TRUNCATE ON public.smart_schedule_machine_project_benchmarks FOR EACH STATEMENT EXECUTE FUNCTION public.smart_schedule_benchmarks_changed();
+
+CREATE TRIGGER smart_schedule_benchmarks_updated AFTER UPDATE ON public.smart_schedule_machine_project_benchmarks REFERENCING OLD TABLE AS former NEW TABLE AS changed FOR EACH STATEMENT EXECUTE FUNCTION public.smart_schedule_benchmarks_changed();
 
 CREATE TRIGGER smart_schedule_occurrences_final BEFORE UPDATE ON public.smart_schedule_occurrences FOR EACH ROW EXECUTE FUNCTION public.smart_schedule_ends_are_final();
 

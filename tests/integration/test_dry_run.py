@@ -105,7 +105,8 @@ def test_machines_that_would_move_are_shown_first(deployed: Application) -> None
     assert any(moves)
     assert moves == sorted(moves, reverse=True)
     assert len(trial.shown) == trial.machines
-    assert tried(deployed, limit=2).shown == trial.shown[:2]
+    # by their texts: a figure that is not known equals not even itself
+    assert repr(tried(deployed, limit=2).shown) == repr(trial.shown[:2])
     assert tried(deployed, limit=0).shown == ()
 
 

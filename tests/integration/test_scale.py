@@ -22,8 +22,9 @@ if TYPE_CHECKING:
     from blsflow.adapters.postgres.connection import DatabaseAddress
     from blsflow.flow.decide import DecideReport
 
-# Fourteen in the tick's own transaction, three to note that its attempts were enqueued.
-MOST_ROUND_TRIPS = 17
+# Ten exchanges in the tick's own transaction, and one to note that its attempts were enqueued; a COPY into the server is two
+# round trips, since the server asks for the rows first.
+MOST_ROUND_TRIPS = 12
 MOST_GROWTH_MB = 16.0
 
 
@@ -62,7 +63,8 @@ def test_a_ticks_round_trips_do_not_depend_on_the_fleet(session: Session) -> Non
         assert report.attempts > 0
         counts.append(exchanges)
     assert counts[0] == counts[1]
-    assert sum(counts[1].values()) <= MOST_ROUND_TRIPS
+    copies_in = 1
+    assert sum(counts[1].values()) + copies_in <= MOST_ROUND_TRIPS
 
 
 @pytest.mark.timeout(240)

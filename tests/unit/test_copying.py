@@ -94,6 +94,7 @@ def test_decisions_beyond_the_limit_wait_on_disk(monkeypatch: pytest.MonkeyPatch
 def test_the_spool_rolls_over_to_disk_at_its_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     """R3.2: memory is bounded: beyond the limit the spool is a file."""
     monkeypatch.setattr("blsflow.adapters.postgres.copying._SPOOL_BYTES", 1000)
+    monkeypatch.setattr("blsflow.adapters.postgres.copying._PARTS", 1)
     spool = DecisionSpool(tick_id=7, ticked_at_us=0)
     verdict = Verdict(Action.KEEP, Reason.ALREADY_BEST)
     rolled = []

@@ -14,7 +14,6 @@ from blsflow.domain.prospects import (
     assess,
     benchmark_of,
     benchmark_state,
-    best_offer,
     draw_of,
     eligible_bits,
     ties,
@@ -144,13 +143,13 @@ def _hurdles(policy: Policy, machine: Machine, terms: Terms, span: Span, now: fl
     if terms.tariff_problem is not None:
         return []
     prospects = assess(machine, terms, span)
-    best = best_offer(prospects.offers)
+    best = prospects.best
     if best is None:
         return []
     if machine.status != Status.MINING:
-        return list(start_hurdles(policy, terms, change_to(machine, terms, best, current_net=0.0)))
+        return list(start_hurdles(policy, terms, change_to(terms, best, current_net=0.0)))
     current_net = prospects.current_net
     if current_net is None or ties(current_net, best[0]):
         return []
-    change = change_to(machine, terms, best, current_net)
+    change = change_to(terms, best, current_net)
     return list(switch_hurdles(policy, terms, machine, change, now))

@@ -44,12 +44,10 @@ class ProjectChange(NamedTuple):
     best_revenue: float
 
 
-def change_to(machine: Machine, terms: Terms, offer: Offer, current_net: float) -> ProjectChange:
+def change_to(terms: Terms, offer: Offer, current_net: float) -> ProjectChange:
     """The move to what was offered."""
-    best_net, bit = offer
-    project = terms.first_project(bit)
-    hashrate_hs = next(found.hashrate_hs for found in machine.benchmarks if found.project_id == project)
-    return ProjectChange(project, current_net, best_net, hashrate_hs * terms.revenues[project])
+    best_net, bit, best_revenue = offer
+    return ProjectChange(terms.first_project(bit), current_net, best_net, best_revenue)
 
 
 def switch_hurdles(

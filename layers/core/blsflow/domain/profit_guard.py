@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
+from blsflow.domain.columns import Columns
 from blsflow.domain.hurdles import change_to, first_not_cleared, start_hurdles, switch_hurdles
 from blsflow.domain.machine import NO_PROJECT, STOPPED_BY_HUMAN, STOPPED_BY_SCHEDULER, Machine, Status
 from blsflow.domain.policy import NegativeProfitAction
 from blsflow.domain.prospects import (
     BenchmarkState,
-    Offer,
     Prospects,
     assess,
     benchmark_of,
     benchmark_state,
-    best_offer,
     ties,
     valid_span,
     worth_measuring,
@@ -54,6 +53,7 @@ class ProfitGuard:
         self._now = market.now.timestamp()
         self._span = valid_span(self._now, policy.benchmark_ttl_sec)
         self._terms = tuple(terms_of(policy, market, machines) for machines in market.classes)
+        self._columns = Columns(self._terms, self._span)
 
     def decide(self, machine: Machine) -> Verdict:
         """The verdict for a machine that nothing keeps out of the tick."""
@@ -62,17 +62,26 @@ class ProfitGuard:
         if held is not None:
             return keep(machine, held)
         prospects = assess(machine, terms, self._span)
-        best = best_offer(prospects.offers)
         if machine.status != _MINING:
-            return self._decide_stopped(machine, terms, prospects, best)
+            return self._decide_stopped(machine, terms, prospects)
         if prospects.current_net is None:
             return self._decide_unmeasured(machine, terms, prospects)
-        return self._decide_mining(machine, terms, prospects, best, prospects.current_net)
+        return self._decide_mining(machine, terms, prospects, prospects.current_net)
 
-    def _decide_stopped(
-        self, machine: Machine, terms: Terms, prospects: Prospects, best: Offer | None
-    ) -> Verdict:
+    def decide_ordinary(self, machine: Machine, figures: tuple[Any, ...]) -> Verdict | None:
+        """The same verdict for a machine without its benchmarks and their figures, if it is an ordinary one; else None."""
+        terms = self._terms[machine.class_index]
+        held = _why_held(machine, terms)
+        if held is not None:
+            return keep(machine, held)
+        prospects = self._columns.assess(machine, figures)
+        if prospects is None or prospects.current_net is None:
+            return None
+        return self._decide_mining(machine, terms, prospects, prospects.current_net)
+
+    def _decide_stopped(self, machine: Machine, terms: Terms, prospects: Prospects) -> Verdict:
         """A machine that this scheduler stopped starts again once that pays."""
+        best = prospects.best
         if not prospects.open_bits:
             return keep(machine, Reason.NO_CANDIDATE)
         if not prospects.open_bits & terms.priced_bits:
@@ -81,7 +90,7 @@ class ProfitGuard:
             requests = worth_measuring(machine, prospects, None, terms, self._span)
             reason = self._unmeasured(machine, requests[0], _CANDIDATE_NOT_MEASURED)
             return _verdict(Action.BENCHMARK_REQUIRED, reason, machine, requests=requests)
-        change = change_to(machine, terms, best, current_net=0.0)
+        change = change_to(terms, best, current_net=0.0)
         requests = worth_measuring(machine, prospects, change.best_net, terms, self._span)
         obstacle = first_not_cleared(start_hurdles(self._policy, terms, change))
         if obstacle is not None:
@@ -107,12 +116,12 @@ class ProfitGuard:
         return _verdict(Action.BENCHMARK_REQUIRED, reason, machine, requests=requests)
 
     def _decide_mining(
-        self, machine: Machine, terms: Terms, prospects: Prospects, best: Offer | None, current_net: float
+        self, machine: Machine, terms: Terms, prospects: Prospects, current_net: float
     ) -> Verdict:
         """Negative profit first, then the best project against the running one."""
-        change = None
+        best, change = prospects.best, None
         if best is not None and not ties(current_net, best[0]):
-            change = change_to(machine, terms, best, current_net)
+            change = change_to(terms, best, current_net)
         best_net = current_net if change is None else change.best_net
         requests = worth_measuring(machine, prospects, best_net, terms, self._span)
         action, reason = Action.KEEP, Reason.ALREADY_BEST

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from enum import StrEnum
+from operator import itemgetter
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from blsflow.domain.machine import FLAGGED, NO_PROJECT, Benchmark, Machine, Status
@@ -16,8 +17,8 @@ if TYPE_CHECKING:
 _MINING: Final = int(Status.MINING)  # comparing with the enum itself costs more
 # Nets this close are a tie: rounding makes equal figures differ by less, real differences are far larger.
 TIE_RATIO: Final = 1e-9
-# A usable candidate: its net in CNY per day, and its bit. Ten for every machine, hence no named tuple.
-Offer: TypeAlias = tuple[float, int]
+# A usable candidate: its net in CNY per day, its bit, and its revenue, likewise. Ten per machine, hence no named tuple.
+Offer: TypeAlias = tuple[float, int, float]
 # An expired benchmark asks for a new one unless even this much more hashrate would not make its project win.
 EXPIRED_HASHRATE_HEADROOM: Final = 1.25
 
@@ -41,12 +42,12 @@ class Span(NamedTuple):
 class Prospects(NamedTuple):
     """What is known about a machine's projects.
 
-    ``current_net`` is None if it is unknown, or if the machine does not run. The masks are of candidates
-    only: eligible and runnable ones (``open``), and those with a valid benchmark (``measured``).
+    ``current_net`` is None if it is unknown, or if the machine does not run; ``best`` if there is no offer. The masks are
+    of candidates only: eligible and runnable ones (``open``), and those of them with a valid benchmark (``measured``).
     """
 
     current_net: float | None
-    offers: list[Offer]
+    best: Offer | None
     open_bits: int
     measured_bits: int
 
@@ -118,17 +119,18 @@ def assess(machine: Machine, terms: Terms, span: Span) -> Prospects:
         bit = bits.get(project_id, 0)
         measured_bits |= bit
         if bit & usable_bits or (project_id == running and project_id in revenues):
-            net = hashrate_hs * revenues[project_id] - power_w * cost
+            revenue = hashrate_hs * revenues[project_id]
+            net = revenue - power_w * cost
             if not -math.inf < net < math.inf:
                 continue  # absurd figures: nothing is known by them, and nothing may be compared with them
             if bit & usable_bits:
-                offers.append((net, bit))
+                offers.append((net, bit, revenue))
             if project_id == running:
                 current_net = net
     if current_net is None and running in revenues and plausible(machine.hashrate_hs, machine.power_w):
         net = machine.hashrate_hs * revenues[running] - machine.power_w * cost
         current_net = net if -math.inf < net < math.inf else None
-    return Prospects(current_net, offers, open_bits, measured_bits)
+    return Prospects(current_net, best_offer(offers), open_bits, measured_bits & open_bits)
 
 
 def draw_of(machine: Machine, project_id: int, span: Span, *, runs: bool) -> Draw | None:
@@ -145,11 +147,9 @@ def best_offer(offers: list[Offer]) -> Offer | None:
     """The offer with the greatest net; among those that tie with it, the earliest candidate. None of none."""
     if not offers:
         return None
-    top, _ = max(offers)
+    top = max(offers)[0]
     floor = top - TIE_RATIO * abs(top)
-    tied = [(bit, net) for net, bit in offers if net >= floor]
-    bit, net = min(tied)
-    return net, bit
+    return min((offer for offer in offers if offer[0] >= floor), key=itemgetter(1))
 
 
 def ties(current_net: float, best_net: float) -> bool:

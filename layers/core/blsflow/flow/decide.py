@@ -16,7 +16,7 @@ from blsflow.domain.events import Level, LogEvent, Notification
 from blsflow.domain.freeze import freeze_for, tick_failure
 from blsflow.domain.gates import Withheld, withheld
 from blsflow.domain.policy import ExecutionMode, Mode
-from blsflow.domain.record import unpack
+from blsflow.domain.reasons import Action
 from blsflow.domain.tariff import TariffProblem
 from blsflow.domain.valuation import overriding, value_market
 from blsflow.domain.verdict import MOVES
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from blsflow.domain.freeze import Freeze
     from blsflow.domain.gates import Gates
     from blsflow.domain.inputs import TickInputs
+    from blsflow.domain.reasons import Reason
     from blsflow.domain.valuation import Valuation
     from blsflow.ports import BegunTick, DecisionSink, Queue, Store, Transaction
 
@@ -137,9 +138,10 @@ def _decide_all(
             levels=valuation.levels,
             running=bool(won),
         ),
+        _tick_event(begun, tally, failure, len(won)),
     )
-    told = _tariff_notifications(begun, problems)
-    tx.write_events([_tick_event(begun, tally, failure, len(won))], told)
+    if told := _tariff_notifications(begun, problems):
+        tx.write_events([], told)
     return _report(begun, tally, len(won), freeze), list(won)
 
 
@@ -153,17 +155,18 @@ def _decide_machines(  # noqa: PLR0913, PLR0917 - the hot loop's names, bound on
     batches: Batches | None,
     why_withheld: Withheld | None,
 ) -> None:
-    rules = Rules(begun.policy, valuation.market)
+    decide_record = Rules(begun.policy, valuation.market).decide_record
 
     def take(block: bytes) -> None:
         offset, end = 0, len(block)
+        action: Action
+        reason: Reason | Withheld
         while offset < end:
-            machine, after = unpack(block, offset)
-            verdict = rules.decide(machine)
-            action, reason, attempt_id = str(verdict.action), str(verdict.reason), None
-            if verdict.action in MOVES:
+            machine, verdict, after = decide_record(block, offset)
+            action, reason, attempt_id = verdict.action, verdict.reason, None
+            if action in MOVES:
                 if why_withheld is not None:
-                    action, reason = "skip", str(why_withheld)
+                    action, reason = Action.SKIP, why_withheld
                 elif batches is not None:
                     attempt_id = batches.place(
                         (action, verdict.to_project, verdict.run_config_id), machine.machine_id

@@ -17,7 +17,15 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from uuid import UUID
 
-    from blsflow.ports import DueSchedule, ProfitFeed, Queue, Queues, Store, Transaction, WaitingOccurrence
+    from blsflow.ports import (
+        DueSchedule,
+        ProfitFeed,
+        Queue,
+        Queues,
+        Store,
+        Transaction,
+        WaitingOccurrence,
+    )
 
 PAGE: Final = 500
 _REQUEUE_AFTER: Final = timedelta(seconds=45)
@@ -172,5 +180,4 @@ def enqueue_attempts(store: Store, queue: Queue, ids: Sequence[UUID]) -> None:
     if not ids:
         return
     queue.send([{"attempt_id": str(attempt_id)} for attempt_id in ids])
-    with store.transaction() as tx:
-        tx.mark_attempts_enqueued(ids)
+    store.mark_attempts_enqueued(ids)

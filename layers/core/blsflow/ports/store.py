@@ -131,9 +131,6 @@ class Transaction(
     def unqueued_attempts(self, older_than: timedelta, limit: int) -> Sequence[UUID]:
         """Return prepared attempts whose message was never sent, or is overdue."""
 
-    def mark_attempts_enqueued(self, ids: Sequence[UUID]) -> None:
-        """Note that messages for these went out."""
-
     # decide
     def begin_tick(self, occurrence_id: int, gates: Gates) -> BegunTick | NotBegun:
         """Begin a recorded tick, or say (and record) why not: compare-and-set under the policy's row lock."""
@@ -169,7 +166,7 @@ class Transaction(
     def finish_dry_run(self, begun: BegunTick, detail: Mapping[str, object]) -> None:
         """End the occurrence of a dry run, which stores nothing else."""
 
-    def finish_tick(self, begun: BegunTick, result: TickResult) -> None:
+    def finish_tick(self, begun: BegunTick, result: TickResult, event: LogEvent) -> None:
         """Write the tick, the policy's counters and accepted price levels, and the occurrence's end."""
 
     # execute
@@ -340,3 +337,6 @@ class Store(Protocol):
 
     def transaction(self) -> AbstractContextManager[Transaction]:
         """Open a transaction that commits when its block ends and rolls back when it raises."""
+
+    def mark_attempts_enqueued(self, ids: Sequence[UUID]) -> None:
+        """Note, in a transaction of its own, that messages for these went out."""

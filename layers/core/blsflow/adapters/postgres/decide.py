@@ -26,31 +26,25 @@ if TYPE_CHECKING:
     from uuid import UUID
 
     from blsflow.adapters.postgres.connection import Session
+    from blsflow.domain.events import LogEvent
     from blsflow.domain.freeze import Freeze
     from blsflow.domain.gates import Gates
     from blsflow.domain.inputs import Overriding
     from blsflow.domain.policy import Policy
     from blsflow.domain.sampling import BenchmarkRequest
-    from blsflow.domain.verdict import Verdict
     from blsflow.ports import NewAttempt, TickResult
 
 
-class _DecisionSink:
+class _DecisionSink(DecisionSpool):
     """Spools a tick's decisions and copies them in at the end."""
 
     def __init__(self, session: Session, begun: BegunTick) -> None:
-        self._session = session
         at = begun.ticked_at
-        ticked_at_us = int(at.timestamp()) * 1_000_000 + at.microsecond
-        self._spool = DecisionSpool(tick_id=begun.tick_id, ticked_at_us=ticked_at_us)
-
-    def add(
-        self, record: bytes, verdict: Verdict, *, action: str, reason: str, attempt_id: UUID | None
-    ) -> None:
-        self._spool.add(record, verdict, action=action, reason=reason, attempt_id=attempt_id)
+        super().__init__(tick_id=begun.tick_id, ticked_at_us=int(at.timestamp()) * 1_000_000 + at.microsecond)
+        self._session = session
 
     def close(self) -> None:
-        with self._spool.finish() as stream:
+        with self.finish() as stream:
             self._session.copy(
                 f"copy smart_schedule_machine_decisions ({DECISION_COLUMNS}) from stdin (format binary)",
                 stream,
@@ -82,7 +76,6 @@ class DecideQueries:
                 "tell_invalid_policy", policy_id=row["policy"]["id"], field=error.field, cause=error.cause
             )
             return NotBegun(reason="config_changed", closed=True)
-        self._session.query("begin_occurrence", occurrence_id=occurrence_id)
         return BegunTick(
             occurrence_id=occurrence_id,
             tick_id=row["tick_id"],
@@ -101,6 +94,7 @@ class DecideQueries:
             "tick_inputs",
             policy_id=policy.id,
             tenant_id=policy.tenant_id,
+            occurrence_id=begun.occurrence_id,
             tariffs_from=begun.ticked_at if tariffs_from is None else tariffs_from,
         )[0]
         others = []
@@ -165,29 +159,24 @@ class DecideQueries:
     ) -> PreparedAttempts:
         """Take the locks of all deciding machines and keep the attempts that won any; losers become skip/locked."""
         policy, tick = begun.policy, {"tick_id": begun.tick_id, "ticked_at": begun.ticked_at}
-        self._session.query(
-            "insert_attempts",
+        rows = self._session.query(
+            "prepare_attempts",
             tenant_id=policy.tenant_id,
             occurrence_id=begun.occurrence_id,
             policy_id=policy.id,
-            tick_id=begun.tick_id,
             valid_until=valid_until,
+            lock_ttl=lock_ttl,
             ids=[attempt.attempt_id for attempt in attempts],
             keys=[attempt.key for attempt in attempts],
             actions=[attempt.action for attempt in attempts],
             projects=[attempt.project_id for attempt in attempts],
             run_configs=[attempt.run_config_id for attempt in attempts],
+            **tick,
         )
-        rows = self._session.query("take_locks", tenant_id=policy.tenant_id, lock_ttl=lock_ttl, **tick)
         won: dict[UUID, int] = {row["attempt_id"]: row["machines"] for row in rows}
         lost: list[LostRaces] = []
         if sum(won.values()) < sum(attempt.machines for attempt in attempts):
             lost = [LostRaces(**row) for row in self._session.query("skip_lost_races", **tick)]
-        empty = [attempt.attempt_id for attempt in attempts if attempt.attempt_id not in won]
-        if empty:
-            self._session.query("drop_empty_attempts", ids=empty)
-        if won:
-            self._session.query("log_prepared", ids=list(won), machines=list(won.values()))
         return PreparedAttempts(machines=won, lost=tuple(lost))
 
     def request_benchmarks(self, begun: BegunTick, requests: Sequence[BenchmarkRequest]) -> int:
@@ -226,8 +215,8 @@ class DecideQueries:
         """End the occurrence of a dry run, which stores nothing else."""
         self._session.query("finish_dry_run", occurrence_id=begun.occurrence_id, detail=as_json(detail))
 
-    def finish_tick(self, begun: BegunTick, result: TickResult) -> None:
-        """Write the tick, the policy's counters and accepted price levels, and the occurrence's end."""
+    def finish_tick(self, begun: BegunTick, result: TickResult, event: LogEvent) -> None:
+        """Write the tick with its log event, the policy's counters and accepted price levels, and the occurrence's end."""
         policy = begun.policy
         levels = list(result.levels.items())
         self._session.query(
@@ -252,6 +241,9 @@ class DecideQueries:
             levels_at=[level.level_at for _, level in levels],
             pending_levels=[level.pending_level for _, level in levels],
             pending_since=[level.pending_since for _, level in levels],
+            event_level=str(event.level),
+            event_code=event.code,
+            event_params=as_json(dict(event.params)),
         )
 
 

@@ -26,9 +26,10 @@ from blsflow.adapters.postgres.ticks import TickRecordQueries
 from blsflow.ports import StoreError, StoreUnavailable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
     from contextlib import AbstractContextManager
     from datetime import datetime
+    from uuid import UUID
 
     from blsflow.adapters.postgres.connection import Session
 
@@ -84,6 +85,15 @@ class PostgresStore:
             self._roll_back(session)
             raise
 
+    def mark_attempts_enqueued(self, ids: Sequence[UUID]) -> None:
+        """Note that messages for these went out: one statement, which commits by itself in one round trip."""
+        session = self._session = self._session or self._connect()
+        try:
+            session.query("mark_attempts_enqueued", ids=list(ids))
+        except StoreError:
+            self.close()
+            raise
+
     def of_tenant(self, tenant_id: str) -> TenantStore:
         """Return the same database as one tenant sees it; an empty name is nobody's."""
         return TenantStore(self, tenant_id)
@@ -125,3 +135,8 @@ class TenantStore:
     def transaction(self) -> AbstractContextManager[PostgresTransaction]:
         """Open a transaction in which there is nobody else."""
         return self._store.transaction(self._begin)
+
+    def mark_attempts_enqueued(self, ids: Sequence[UUID]) -> None:
+        """Note that messages for these went out, as one tenant."""
+        with self.transaction() as tx:
+            tx.mark_attempts_enqueued(ids)

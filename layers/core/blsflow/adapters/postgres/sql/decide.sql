@@ -28,12 +28,6 @@ join smart_schedule_policy_groups p on p.id = s.policy_id
 where o.id = :occurrence_id::bigint
 for update of o
 
--- name: begin_occurrence
--- Compare-and-set: whoever comes second, or after an end, changes nothing.
-update smart_schedule_occurrences set state = 'running', began_at = now()
-where id = :occurrence_id::bigint and state = 'recorded'
-returning id
-
 -- name: skip_occurrence
 -- Recorded, and not to be begun: closed with its reason.
 with skipped as (
@@ -64,8 +58,12 @@ where p.id = :policy_id::bigint
 
 -- name: tick_inputs
 -- All that the machines of a policy share, in one answer: projects with their newest readings, clusters with their tariffs,
--- classes (cluster and model) with run configurations and eligibility, and the other policies of the tenant.
-with scope as (
+-- classes (cluster and model) with run configurations and eligibility, and the other policies of the tenant. It also begins
+-- the occurrence, compare-and-set, which saves a round trip; a trial has none, and begins nothing.
+with begun as (
+    update smart_schedule_occurrences set state = 'running', began_at = now()
+    where id = :occurrence_id::bigint and state = 'recorded'
+), scope as (
     select resource_type, resource_id from smart_schedule_policy_scopes where policy_id = :policy_id::bigint
 ), members as (
     select m.cluster_id, m.model, count(*) as machines,
@@ -160,20 +158,11 @@ with seen as (
 )
 select count(*) as changes, coalesce(max(foreign_changes), 0) as most from adopted
 
--- name: insert_attempts
--- The batches of a tick, each under a key derived from its decisions.
-insert into smart_schedule_attempts
-    (id, tenant_id, kind, idempotency_key, occurrence_id, policy_id, tick_id, action, project_id, run_config_id, state,
-     prepared_at, valid_until)
-select a.id, :tenant_id, 'device_batch', a.key, :occurrence_id::bigint, :policy_id::bigint, :tick_id::bigint, a.action,
-       a.project_id, a.run_config_id, 'prepared', now(), :valid_until::timestamptz
-from unnest(:ids::uuid[], :keys::text[], :actions::text[], :projects::bigint[], :run_configs::bigint[])
-     as a (id, key, action, project_id, run_config_id)
-
--- name: take_locks
+-- name: prepare_attempts
 -- Locks of all machines that the tick would move, in machine order everywhere (opposite orders deadlock). One that is
--- held is not taken. An expired one may be taken over, since nothing was sent under it. No join here on purpose: the
--- planner knows nothing of rows this transaction wrote, and a nested loop over two large sets would never end.
+-- held is not taken. An expired one may be taken over, since nothing was sent under it. No join with the decisions on
+-- purpose: the planner knows nothing of rows this transaction wrote, and a nested loop over two large sets would never end.
+-- Then the batches that won any, each under a key derived from its decisions, with their machines and one log event each.
 with taken as (
     insert into smart_schedule_machine_locks
         (machine_id, tenant_id, owner_kind, owner_id, fencing_token, taken_at, expires_at)
@@ -193,8 +182,25 @@ with taken as (
 ), members as (
     insert into smart_schedule_attempt_machines (attempt_id, machine_id, fencing_token)
     select owner_id, machine_id, fencing_token from taken
+), won as materialized (
+    select owner_id, count(*) as machines from taken group by owner_id
+), kept as (
+    insert into smart_schedule_attempts
+        (id, tenant_id, kind, idempotency_key, occurrence_id, policy_id, tick_id, action, project_id, run_config_id, state,
+         prepared_at, valid_until)
+    select a.id, :tenant_id, 'device_batch', a.key, :occurrence_id::bigint, :policy_id::bigint, :tick_id::bigint, a.action,
+           a.project_id, a.run_config_id, 'prepared', now(), :valid_until::timestamptz
+    from unnest(:ids::uuid[], :keys::text[], :actions::text[], :projects::bigint[], :run_configs::bigint[])
+         as a (id, key, action, project_id, run_config_id)
+    join won on won.owner_id = a.id
+    returning id, action, project_id
+), logged as (
+    insert into smart_schedule_log_events (at, tenant_id, policy_id, code, params, tick_id, attempt_id)
+    select now(), :tenant_id, :policy_id::bigint, 'batch_prepared',
+           jsonb_build_object('action', k.action, 'project_id', k.project_id, 'machines', won.machines), :tick_id::bigint, k.id
+    from kept k join won on won.owner_id = k.id
 )
-select owner_id as attempt_id, count(*) as machines from taken group by owner_id
+select owner_id as attempt_id, machines from won
 
 -- name: skip_lost_races
 -- Decisions whose lock somebody else took in the meantime; returns what they had been, with the gain that is not to be had.
@@ -214,17 +220,6 @@ with lost as (
     from lost where d.tick_id = :tick_id::bigint and d.ticked_at = :ticked_at::timestamptz and d.machine_id = lost.machine_id
 )
 select action, reason, count(*) as machines, sum(gain)::float8 as gain_cny_per_day from lost group by action, reason
-
--- name: drop_empty_attempts
--- A batch that won no lock was never an attempt.
-delete from smart_schedule_attempts where id = any (:ids::uuid[]) and state = 'prepared'
-
--- name: log_prepared
--- One event per batch that won locks, with how many.
-insert into smart_schedule_log_events (at, tenant_id, policy_id, code, params, tick_id, attempt_id)
-select now(), a.tenant_id, a.policy_id, 'batch_prepared',
-       jsonb_build_object('action', a.action, 'project_id', a.project_id, 'machines', n.machines), a.tick_id, a.id
-from unnest(:ids::uuid[], :machines::integer[]) as n (id, machines) join smart_schedule_attempts a using (id)
 
 -- name: withhold_moves
 -- The decisions of a tick as they were proposed, none of them carried out.
@@ -262,7 +257,8 @@ with asked as (
 select count(*) filter (where is_new) as asked from asked
 
 -- name: finish_tick
--- The tick itself, the policy's failure count and accepted price levels, and the occurrence's end if nothing is to be sent.
+-- The tick itself with its log event, the policy's failure count and accepted price levels, and the occurrence's end if
+-- nothing is to be sent.
 with tick as (
     insert into smart_schedule_ticks
         (id, tenant_id, policy_id, occurrence_id, ticked_at, execution_mode, policy_version, inputs, failure, machines, counts,
@@ -291,6 +287,9 @@ with tick as (
         ended_at = case when :running::boolean then null else now() end,
         detail = jsonb_build_object('tick_id', :tick_id::bigint)
     where id = :occurrence_id::bigint
+), logged as (
+    insert into smart_schedule_log_events (at, tenant_id, policy_id, kind, level, code, params, tick_id)
+    values (now(), :tenant_id, :policy_id::bigint, 'tick', :event_level, :event_code, :event_params::jsonb, :tick_id::bigint)
 )
 select id from tick
 

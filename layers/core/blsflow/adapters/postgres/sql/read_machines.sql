@@ -1,14 +1,28 @@
 -- name: read_machines
 -- The records of all machines in scope, built by the server in the layout of domain/record.py and sent in blocks of up to
--- 1,024 machine ids: no row is decoded by the driver, and memory does not grow with the fleet. Every part of a record is
--- coalesced: a null part would make the record null, and string_agg would lose the machine without a word.
+-- 1,024 machines: no row is decoded by the driver, each block is sent before the next is read, and memory does not grow with
+-- the fleet. Every part of a record is coalesced: a null part would make the record null, and string_agg would lose the
+-- machine without a word. Parts that stand side by side are sent as one integer, and date_part counts in float8, since every
+-- call here is made once per machine.
 copy (
-    select string_agg(record, ''::bytea order by machine_id)
+    select block.records
     from (
-        select m.id as machine_id,
-               int8send(m.id) || int4send(k.class_index)
-               || int4send(
-                   (st.code << 24)
+        select min(id) as first_id, max(id) as last_id
+        from (
+            select m.id, (row_number() over (order by m.id) - 1) / 1024 as number
+            from machines m
+            join unnest(:cluster_ids::bigint[], :models::text[], :covered::boolean[]) as kk (cluster_id, model, covered)
+                 on kk.cluster_id = m.cluster_id and kk.model = m.model
+            where m.tenant_id = :tenant_id and (kk.covered or m.id = any (:machine_ids::bigint[]))
+        ) numbered
+        group by number
+        order by 1
+    ) span
+    cross join lateral (
+        select string_agg(
+               int8send(m.id)
+               || int8send(((kk.place - 1) << 32)
+                   | (st.code << 24)
                    | (coalesce(s.foreign_changes, 0) << 16)
                    | ((m.operator_hold::int
                        | coalesce((l.owner_kind = 'attempt')::int * 2, 0)
@@ -19,17 +33,16 @@ copy (
                        | coalesce((s.retry_at > now())::int * 64, 0)) << 8))
                || int8send(coalesce(r.project_id, 0)) || float8send(coalesce(r.hashrate_hs, 'NaN'))
                || float8send(coalesce(w.power_w, 'NaN'))
-               || float8send(coalesce(extract(epoch from r.project_since)::float8, 'NaN'))
-               || float8send(coalesce(extract(epoch from r.reported_at)::float8, 'NaN'))
+               || float8send(coalesce(date_part('epoch', r.project_since), 'NaN'))
+               || float8send(coalesce(date_part('epoch', r.reported_at), 'NaN'))
                || int8send(case when coalesce(o.rank, 2147483647) < kk.override_rank then o.policy_id else kk.override_id end)
-               || int8send(coalesce(e.allow_bits, 0)) || int8send(coalesce(e.deny_bits, 0))
-               || int2send(b.n::int2) || coalesce(b.entries, ''::bytea) as record
+               || coalesce(e.bits, '\x00000000000000000000000000000000')
+               || coalesce(int2send((length(b.entries) / 33)::int2) || b.entries, '\x0000'), ''::bytea order by m.id) as records
         from machines m
         join unnest(:cluster_ids::bigint[], :models::text[], :covered::boolean[], :override_ids::bigint[],
                     :override_ranks::int[]) with ordinality
              as kk (cluster_id, model, covered, override_id, override_rank, place)
              on kk.cluster_id = m.cluster_id and kk.model = m.model
-        cross join lateral (select (kk.place - 1)::int as class_index) k
         left join machine_mining_runtime r on r.machine_id = m.id
         left join smart_schedule_machine_states s on s.machine_id = m.id
         -- What was stopped through this scheduler (by itself or by an operator), and the meter or the hashrate confirmed, is
@@ -46,8 +59,8 @@ copy (
              as o (machine_id, policy_id, rank) on o.machine_id = m.id
         left join (
             select e.resource_id::bigint as machine_id,
-                   bit_or(case when e.allowed then 1::bigint << (p.place - 1)::int else 0 end) as allow_bits,
-                   bit_or(case when e.allowed then 0 else 1::bigint << (p.place - 1)::int end) as deny_bits
+                   int8send(bit_or(case when e.allowed then 1::bigint << (p.place - 1)::int else 0 end))
+                   || int8send(bit_or(case when e.allowed then 0 else 1::bigint << (p.place - 1)::int end)) as bits
             from smart_schedule_resource_eligibilities e
             join unnest(:projects::bigint[]) with ordinality as p (id, place) on p.id = e.project_id
             where e.tenant_id = :tenant_id and e.resource_type = 'machine'
@@ -59,18 +72,8 @@ copy (
               and p.measured_at <= now() + interval '30 seconds'
             order by p.measured_at desc limit 1
         ) w on true
-        cross join lateral (
-            select count(*) as n,
-                   string_agg(int8send(b.project_id) || float8send(coalesce(b.hashrate_hs, 'NaN'))
-                              || float8send(coalesce(b.power_w, 'NaN'))
-                              || float8send(extract(epoch from b.sampled_at)::float8)
-                              || charsend((b.power_estimated::int | (b.shared_from is not null)::int * 2
-                                           | b.flagged::int * 4)::"char"), ''::bytea) as entries
-            from smart_schedule_machine_project_benchmarks b
-            where b.machine_id = m.id and (b.project_id = any (:projects::bigint[]) or b.project_id = r.project_id)
-        ) b
-        where m.tenant_id = :tenant_id and (kk.covered or m.id = any (:machine_ids::bigint[]))
-    ) records
-    group by machine_id >> 10
-    order by machine_id >> 10
+        left join smart_schedule_machine_benchmark_entries b on b.machine_id = m.id
+        where m.tenant_id = :tenant_id and m.id between span.first_id and span.last_id
+          and (kk.covered or m.id = any (:machine_ids::bigint[]))
+    ) block
 ) to stdout (format binary)

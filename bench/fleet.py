@@ -1,0 +1,118 @@
+"""A database with a large fleet and one policy, and the product over it: what the parts of the benchmark share."""
+
+from __future__ import annotations
+
+from contextlib import closing, contextmanager
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+from urllib.parse import quote
+
+from bench.measuring import seconds
+from blsflow.adapters.postgres.connection import Session
+from blsflow.adapters.postgres.migrate import migrate
+from local.stack.postgres import EmbeddedPostgres
+from tests.integration.counting import counting_store
+from tests.integration.fleets import decide_waiting, make_machines, make_market, start
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from blsflow.adapters.postgres.connection import DatabaseAddress
+    from blsflow.flow.decide import DecideReport
+
+SERVER_SETTINGS: Final = {
+    "shared_buffers": "1GB",
+    "max_wal_size": "8GB",
+    "checkpoint_timeout": "30min",
+    "autovacuum": "off",  # each part vacuums before its rounds: none is to be hit by it and another not
+}
+
+# A fleet at rest: two thirds run what is best, nearly a third what is second best, and 5 % would be switched.
+_AT_REST: Final = """
+update machine_mining_runtime r set project_id = ranked.projects[case
+        when r.machine_id % 20 = 0 then 10 when r.machine_id % 20 between 1 and 6 then 2 else 1 end]
+from (select machine_id, array_agg(project_id order by hashrate_hs * (0.08 + project_id * 0.0005) desc) as projects
+      from smart_schedule_machine_project_benchmarks group by machine_id) ranked
+where ranked.machine_id = r.machine_id
+"""
+# A tick of the morning that follows: everything that the last one left is gone, and prices are new.
+_NEXT_TICK: Final = """
+truncate smart_schedule_machine_locks, smart_schedule_attempts, smart_schedule_machine_decisions, smart_schedule_ticks,
+    smart_schedule_log_events cascade;
+update smart_schedule_occurrences set state = 'succeeded', ended_at = now() where ended_at is null;
+update smart_schedule_schedules set next_run_at = now();
+update smart_schedule_profit_readings set taken_at = now(), received_at = now();
+"""
+
+
+@contextmanager
+def server() -> Iterator[DatabaseAddress]:
+    """A PostgreSQL with a migrated database of its own."""
+    with EmbeddedPostgres(settings=SERVER_SETTINGS) as postgres:
+        address = replace(postgres.address, dbname="bench")
+        with closing(Session(postgres.address)) as maintenance:
+            maintenance.run("create database bench")
+        with closing(Session(address)) as session:
+            migrate(session)
+        yield address
+
+
+@contextmanager
+def market() -> Iterator[Session]:
+    """A session in a database with everything but machines."""
+    with server() as address, closing(Session(address, statement_timeout_sec=600)) as session:
+        make_market(session)
+        session.run("update smart_schedule_policy_groups set report_max_age_sec = 86400")
+        yield session
+
+
+def fill(session: Session, machines: int, *, at_rest: bool = True) -> None:
+    """Put a fleet there instead of any other; ``at_rest``: 5 % of it are to move, otherwise nearly four fifths."""
+    make_machines(session, machines)
+    if at_rest:
+        session.run(_AT_REST)
+    session.run("vacuum analyze")
+
+
+def url_of(address: DatabaseAddress) -> str:
+    """The address as the product's setting has it."""
+    return f"postgresql://{address.user}:{quote(address.password)}@{address.host}:{address.port}/{address.dbname}"
+
+
+def next_tick(session: Session) -> None:
+    """Forget what the last tick left, and make the policy due again."""
+    session.run(_NEXT_TICK)
+    session.run("checkpoint")
+
+
+def counted_exchanges(session: Session) -> int:
+    """Decide one tick in a session that counts its round trips; a COPY into the server is two of them."""
+    next_tick(session)
+    application = start(url_of(session.address))
+    application.tick(budget_sec=30)
+    application.store.close()
+    store, exchanges = counting_store(session.address)
+    application.__dict__["store"] = store
+    decide_waiting(application)
+    store.close()
+    copies_in = 1
+    return sum(exchanges.values()) + copies_in
+
+
+class Tick:
+    """The product over a database, deciding one tick after the other in one warm session."""
+
+    report: DecideReport
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._application = start(url_of(session.address))
+
+    def seconds(self) -> float:
+        """Forget what the last tick left, record the next, and return how long it takes to be decided and committed."""
+        next_tick(self._session)
+        self._application.tick(budget_sec=30)
+        return seconds(self._decide)
+
+    def _decide(self) -> None:
+        self.report = decide_waiting(self._application)

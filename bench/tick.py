@@ -1,0 +1,76 @@
+"""One tick of 100,000 machines with 10 candidates each, through the product's own decide path, committed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from bench.fleet import Tick, fill, market
+from bench.measuring import Bound, Row, interleaved, ratio_row
+from bench.yardsticks.tick import by_copy, by_decoded_rows, by_statement, make_tables
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from blsflow.adapters.postgres.connection import Session
+
+MACHINES = 100_000
+_WORK = "one tick, 100,000 machines x 10 candidates, "
+
+
+def run() -> Iterator[Row]:
+    """Measure at rest against all yardsticks, then on a morning when nearly everything moves."""
+    with market() as session:
+        yield from _at_rest(session)
+        yield from _everything_moves(session)
+
+
+def _at_rest(session: Session) -> Iterator[Row]:
+    fill(session, MACHINES)
+    make_tables(session)
+    tick = Tick(session)
+    found = interleaved(
+        {
+            "product": tick.seconds,
+            "statement": lambda: by_statement(session),
+            "psycopg": lambda: by_copy(session),
+            "pg8000": lambda: by_decoded_rows(session),
+        }
+    )
+    work, product = f"{_WORK}{_share(tick)} of them moving", found["product"]
+    yield ratio_row(
+        work, "one SQL statement, bare decisions only", product, found["statement"], Bound(limit=1.5)
+    )
+    yield ratio_row(
+        "the same",
+        "decoded rows (pg8000), loop, `executemany`",
+        product,
+        found["pg8000"],
+        Bound(limit=20, at_least=True),
+    )
+    yield ratio_row(
+        "the same",
+        "decoded rows (psycopg 3), loop, COPY",
+        product,
+        found["psycopg"],
+        Bound(limit=2, at_least=True),
+    )
+
+
+def _everything_moves(session: Session) -> Iterator[Row]:
+    fill(session, MACHINES, at_rest=False)
+    make_tables(session)
+    tick = Tick(session)
+    found = interleaved({"product": tick.seconds, "statement": lambda: by_statement(session)})
+    yield ratio_row(
+        f"{_WORK}{_share(tick)} of them moving",
+        "one SQL statement, bare decisions only",
+        found["product"],
+        found["statement"],
+        None,
+    )
+
+
+def _share(tick: Tick) -> str:
+    counts = tick.report.counts
+    moving = sum(machines for key, machines in counts.items() if key.startswith("switch/"))
+    return f"{100 * moving / tick.report.machines:.0f} %"

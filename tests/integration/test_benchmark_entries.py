@@ -1,0 +1,85 @@
+from __future__ import annotations
+
+import threading
+from contextlib import closing
+from typing import TYPE_CHECKING
+
+import pytest
+
+from blsflow.adapters.postgres.connection import Session
+from blsflow.domain.machine import FLAGGED, SHARED, Benchmark, Machine
+from blsflow.domain.record import pack
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from blsflow.adapters.postgres.connection import DatabaseAddress
+
+_INSERT = (
+    "insert into smart_schedule_machine_project_benchmarks"
+    " (machine_id, project_id, hashrate_hs, power_w, sampled_at) values"
+)
+
+
+@pytest.fixture
+def session(database: DatabaseAddress) -> Iterator[Session]:
+    """A session in an empty database."""
+    with closing(Session(database)) as opened:
+        yield opened
+
+
+def _entries(session: Session) -> dict[int, bytes]:
+    rows = session.run("select machine_id, entries from smart_schedule_machine_benchmark_entries order by 1")
+    return {int(machine_id): bytes(entries) for machine_id, entries in rows}
+
+
+def _packed(*benchmarks: Benchmark) -> bytes:
+    """What stands behind the header of a record with these benchmarks."""
+    bare = Machine(1, 0, 1)
+    return pack(bare._replace(benchmarks=benchmarks))[len(pack(bare)) :]
+
+
+def test_benchmarks_are_packed_as_they_are_written(session: Session) -> None:
+    """R2.4: what a tick reads of a machine's benchmarks is what was written last, in the layout of its record."""
+    session.run(
+        _INSERT
+        + " (1, 12, 2e14, null, to_timestamp(1600000000.25)), (1, 11, 1e14, 3050, to_timestamp(1600000000)),"
+        " (2, 11, null, 10, to_timestamp(1600000000))"
+    )
+    of_one = Benchmark(11, 1e14, 3050.0, 1.6e9), Benchmark(12, 2e14, float("nan"), 1600000000.25)
+    assert _entries(session) == {
+        1: _packed(*of_one),
+        2: _packed(Benchmark(11, float("nan"), 10.0, 1.6e9)),
+    }
+    session.run(
+        "update smart_schedule_machine_project_benchmarks set flagged = true, shared_from = 5, power_w = 1"
+        " where machine_id = 1 and project_id = 12"
+    )
+    changed = Benchmark(12, 2e14, 1.0, 1600000000.25, FLAGGED | SHARED)
+    assert _entries(session)[1] == _packed(of_one[0], changed)
+    session.run(
+        "update smart_schedule_machine_project_benchmarks set machine_id = 3 where machine_id = 1 and project_id = 11"
+    )
+    assert _entries(session)[1] == _packed(changed)
+    assert _entries(session)[3] == _packed(of_one[0])
+    session.run("delete from smart_schedule_machine_project_benchmarks where machine_id = 1")
+    assert _entries(session)[1] == b""
+    session.run("truncate smart_schedule_machine_project_benchmarks")
+    assert _entries(session) == {}
+
+
+def test_two_that_write_one_machines_benchmarks_at_once_lose_neither(session: Session) -> None:
+    """R2.4: the second of two open transactions waits for the first and packs what both wrote."""
+    with closing(Session(session.address)) as other:
+        session.run("begin; " + _INSERT + " (1, 11, 1e14, 3000, to_timestamp(1600000000))")
+        second = threading.Thread(
+            target=other.run, args=(_INSERT + " (1, 12, 2e14, 3000, to_timestamp(1600000000))",)
+        )
+        second.start()
+        second.join(0.3)
+        assert second.is_alive()
+        session.run("commit")
+        second.join(20)
+    assert _entries(session)[1] == _packed(
+        Benchmark(11, 1e14, 3000.0, 1.6e9), Benchmark(12, 2e14, 3000.0, 1.6e9)
+    )
