@@ -29,9 +29,10 @@ from tests.integration.live_scenes import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
     from contextlib import AbstractContextManager
     from typing import Any
+    from uuid import UUID
 
     import pg8000.native
 
@@ -48,6 +49,9 @@ class _Settled:
     def transaction(self) -> AbstractContextManager[Transaction]:
         wait_for_the_server(self._address)
         return self._of_tenant.transaction()
+
+    def mark_attempts_enqueued(self, ids: Sequence[UUID]) -> None:
+        self._of_tenant.mark_attempts_enqueued(ids)
 
 
 @pytest.fixture
