@@ -8,6 +8,9 @@ TOOLS := .tools
 SAM := $(TOOLS)/sam/bin/sam
 EMULATOR := $(TOOLS)/emulator/bin/ministack
 FAST_TESTS := tests/unit tests/property
+# these start processes of their own, and one stack for all
+ONE_AFTER_ANOTHER := tests/storm tests/e2e
+ALL_CORES := --numprocesses auto --dist loadfile
 PYTEST := $(BIN)/python -m pytest
 export SAM_CLI_TELEMETRY := 0
 
@@ -66,11 +69,12 @@ check: setup ## format, lint, types, import contracts, unit and property tests: 
 	$(BIN)/ruff check
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(PYTEST) $(FAST_TESTS)
+	$(PYTEST) $(ALL_CORES) $(FAST_TESTS)
 	@if [ -f tests/rules.py ]; then $(BIN)/python -m tests.rules; fi
 
-test: check tools ## everything: the gate, then integration, migration, contract and end-to-end tests
-	$(PYTEST) $(addprefix --ignore=,$(FAST_TESTS))
+test: check tools ## everything: the gate, then integration, migration, contract, fault and end-to-end tests
+	$(PYTEST) $(ALL_CORES) $(addprefix --ignore=,$(FAST_TESTS) $(ONE_AFTER_ANOTHER))
+	$(PYTEST) $(ONE_AFTER_ANOTHER)
 
 fmt: setup ## format, and fix what the linter can fix
 	$(BIN)/ruff format
