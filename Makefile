@@ -111,8 +111,8 @@ storm: setup ## 100,000 sequences of whatever may happen; SEQUENCES=n, or SEED=n
 mutations: setup ## break the product in every known way and see the storm find it
 	$(BIN)/python -m tests.storm --mutations
 
-privileges: setup tools ## take every permission of every role away in turn and see what fails; writes docs/security.md
-	$(BIN)/python -m tests.privileges
+privileges: setup tools ## take every permission of every role away in turn and see what fails; writes docs/security.md. ROLES="TickRole" shows these only
+	$(BIN)/python -m tests.privileges $(ROLES)
 
 soak: setup ## the product at full rate for MINUTES=30; writes bench/results/soak.json and a plot of it
 	$(BIN)/python -m local.soak --minutes $(or $(MINUTES),30)

@@ -2,8 +2,10 @@
 
 What the emulator does not ask for is taken away from everybody first, and the main job has to run all the same. Then each
 permission that it does ask for is taken away by itself: its piece of work has to fail for that reason, and to be done again
-with it. The table goes into docs/security.md if nothing is wrong. Exit code 1: a permission that nothing needs, work that fails with all of
-its permissions, deployed policies that are not the template's, or one that the emulator asks for unexpectedly.
+with it. The table goes into docs/security.md if nothing is wrong.
+
+Exit code 1: a permission that nothing needs, work that fails with all of its permissions, deployed policies that are not the
+template's, or a permission that the emulator asks for unexpectedly.
 """
 
 from __future__ import annotations
@@ -47,12 +49,15 @@ def main() -> int:
     """Show all roles, or the named ones (which publishes nothing); return the exit code."""
     parser = argparse.ArgumentParser(prog="python -m tests.privileges", description=__doc__)
     parser.add_argument("roles", nargs="*", help="only these, such as TickRole")
-    chosen = parser.parse_args().roles or sorted({each.role for each in granted()})
+    every = sorted({each.role for each in granted()})
+    chosen = parser.parse_args().roles or every
+    if unknown := set(chosen) - set(every):
+        parser.error(f"the template has no role {', '.join(sorted(unknown))}; there are: {', '.join(every)}")
     began = time.monotonic()
     with LocalProduct(machines=200, ramp_sec=3, parameters=_CONDITIONAL, progress=_say) as product:
         rows, problems = _show(product, chosen)
     seconds = time.monotonic() - began
-    if not problems and set(chosen) == {each.role for each in granted()}:
+    if not problems and set(chosen) == set(every):
         publish(rows, seconds)
     for problem in problems:
         _say(f"PROBLEM {problem}")
