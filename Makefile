@@ -20,7 +20,7 @@ compile = $(UV) pip compile --quiet --universal --generate-hashes \
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup tools check rules test fmt bench migrate schema openapi demo storm mutations soak audit lock build validate clean
+.PHONY: help setup tools check rules test fmt bench migrate schema openapi demo storm mutations privileges soak audit lock build validate clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | column -t -s "$$(printf '\t')" 2>/dev/null \
@@ -114,6 +114,9 @@ storm: setup ## 100,000 sequences of whatever may happen; SEQUENCES=n, or SEED=n
 
 mutations: setup ## break the product in every known way and see the storm find it
 	$(BIN)/python -m tests.storm --mutations
+
+privileges: setup tools ## take every permission of every role away in turn and see what fails; writes docs/security.md. ROLES="TickRole" shows these only
+	$(BIN)/python -m tests.privileges $(ROLES)
 
 soak: setup ## the product at full rate for MINUTES=30; writes bench/results/soak.json and a plot of it
 	$(BIN)/python -m local.soak --minutes $(or $(MINUTES),30)
