@@ -23,6 +23,7 @@ from local.simulators.profit import PriceWalk, ProfitSimulator
 from local.simulators.telemetry import TelemetryWriter, read_machines
 from local.simulators.web import Served
 from local.simulators.world import World
+from local.stack.processes import free_port
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -53,12 +54,13 @@ def main(arguments: list[str] | None = None) -> int:
     )
     devices = DeviceControlSimulator(world, token=options.token, seed=options.seed)
     profit = ProfitSimulator(PriceWalk(COINS, seed=options.seed))
+    issuer_port = options.issuer_port or free_port()
     conversations = ExecutionServiceSimulator(token=options.token, run_sec=options.run_sec, seed=options.seed)
     with (
         Served(devices, options.device_control_port) as device_control,
         Served(conversations, options.execution_port) as execution,
         Served(profit, options.profit_port) as profit_feed,
-        Served(IssuerSimulator(f"http://127.0.0.1:{options.issuer_port}"), options.issuer_port),
+        Served(IssuerSimulator(f"http://127.0.0.1:{issuer_port}"), issuer_port),
     ):
         telemetry.start()
         print(
@@ -91,7 +93,7 @@ def _parse(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--telemetry-interval-sec", type=float, default=5.0)
     parser.add_argument("--device-control-port", type=int, default=0, help="0: a free one")
     parser.add_argument("--profit-port", type=int, default=0, help="0: a free one")
-    parser.add_argument("--issuer-port", type=int, required=True, help="part of the issuer's name")
+    parser.add_argument("--issuer-port", type=int, default=0, help="part of the issuer's name; 0: a free one")
     parser.add_argument("--execution-port", type=int, default=0, help="0: a free one")
     return parser.parse_args(arguments)
 

@@ -57,7 +57,7 @@ COMMAND = BatchCommand(
         MachineTarget(machine_id=1, fencing_token=5),
         MachineTarget(machine_id=2, fencing_token=6),
     ),
-    expires_at=datetime.now(UTC) + timedelta(minutes=5),
+    expires_at=datetime.now(UTC) + timedelta(hours=6),  # read at import; a whole run is shorter
 )
 
 

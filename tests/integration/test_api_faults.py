@@ -160,7 +160,7 @@ def test_health_tells_of_a_schema_that_is_behind(api: ApiDeployment) -> None:
     assert (behind.status, behind.code, set(behind.body["params"])) == (
         503,
         "unavailable",
-        {"version", "needed"},
+        {"database", "schema_version", "needed"},
     )
 
 

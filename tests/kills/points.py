@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
     from blsflow.adapters.postgres.connection import DatabaseAddress
     from blsflow.bootstrap import Application
+    from blsflow.ports.services import NotificationMessage
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -116,9 +117,15 @@ class Outbound:
         """Hand over messages."""
         self._write(*messages)
 
-    def publish(self, *, notification_id: int, subject: str, body: Mapping[str, object]) -> None:
+    def publish(self, message: NotificationMessage) -> None:
         """Hand over a notification."""
-        self._write({"notification_id": notification_id, "subject": subject, "body": body})
+        self._write(
+            {
+                "notification_id": message.notification_id,
+                "subject": message.subject,
+                "body": dict(message.document),
+            }
+        )
 
     def start(self, name: str, document: Mapping[str, object]) -> None:
         """Hand over an execution."""

@@ -32,10 +32,9 @@ from tests.integration.standing import StandingScene
 from tests.integration.state_machine import StateMachine
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from blsflow.adapters.postgres.connection import DatabaseAddress
     from blsflow.bootstrap import Application
+    from blsflow.ports.services import NotificationMessage
 
 BEGINNING: Final = datetime(2030, 1, 7, tzinfo=UTC)
 """A Monday in a future that no test reaches, so that a seed tells the same story whenever it is told."""
@@ -154,11 +153,11 @@ class Publisher:
     def __init__(self) -> None:
         self.published: dict[int, int] = {}
 
-    def publish(self, *, notification_id: int, subject: str, body: Mapping[str, object]) -> None:
+    def publish(self, message: NotificationMessage) -> None:
         """Keep it."""
-        assert subject
-        assert body["notification_id"] == notification_id
-        self.published[notification_id] = self.published.get(notification_id, 0) + 1
+        assert message.subject
+        assert message.document["notification_id"] == message.notification_id
+        self.published[message.notification_id] = self.published.get(message.notification_id, 0) + 1
 
 
 # The driver parses a statement anew for every connection and every unprepared run, a millisecond each.
