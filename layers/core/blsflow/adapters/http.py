@@ -6,14 +6,14 @@ may go over one that was kept for a moment, and is asked anew over a new one if 
 The environment's proxies and .netrc play no part.
 No redirect is followed, so neither a key nor a command reaches another host than the configured one. The
 answer is bounded in time and size, must say that it is JSON, and must be JSON.
+
+Longer than most modules: sending, keeping and reading share each rule's failure, and are read together.
 """
 
 from __future__ import annotations
 
 import json
-import socket
 import string
-import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -21,9 +21,10 @@ from dataclasses import dataclass
 from enum import StrEnum
 from http import HTTPStatus
 from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
-from typing import TYPE_CHECKING, NoReturn, Self, TypeAlias
+from typing import TYPE_CHECKING, NoReturn, TypeAlias
 from urllib.parse import quote, urlencode, urlsplit
 
+from blsflow.adapters.deadlines import Deadline
 from blsflow.domain.errors import BlsflowError, InvalidDocument
 
 if TYPE_CHECKING:
@@ -181,7 +182,7 @@ class JsonHttp:
     ) -> HttpAnswer:
         whole = False
         try:
-            with _Deadline(connection.sock, deadline) as limit:
+            with Deadline(connection.sock, deadline) as limit:
                 try:
                     connection.request(method, target, body=content, headers=headers)
                     response = connection.getresponse()
@@ -278,31 +279,6 @@ def decode_json(raw: bytes, *, admit_nan: bool = False) -> object:
 
 class _GoneError(Exception):
     """The connection ended before there was an answer."""
-
-
-class _Deadline:
-    """Breaks a connection off when its time is up; a socket's own time-out starts anew with every byte."""
-
-    def __init__(self, sock: socket.socket, deadline: float) -> None:
-        self._sock = sock
-        self.passed = False
-        self._timer = threading.Timer(max(0.0, deadline - time.monotonic()), self._break_off)
-        self._timer.daemon = True
-
-    def __enter__(self) -> Self:
-        self._timer.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._timer.cancel()
-
-    def _break_off(self) -> None:
-        self.passed = True
-        try:
-            # Not SSLSocket's own shutdown: it would drop the TLS state under the reader.
-            socket.socket.shutdown(self._sock, socket.SHUT_RDWR)
-        except OSError:
-            return  # closed already
 
 
 def _connect(connection: HTTPConnection) -> None:
