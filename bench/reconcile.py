@@ -40,7 +40,9 @@ insert into smart_schedule_machine_locks (machine_id, tenant_id, owner_kind, own
     select machine_id, 'acme', 'attempt', attempt_id, 1, now(), 'infinity' from smart_schedule_attempt_machines;
 """
 # Followed for a while already: each is looked at once a minute, and so once a pass.
-_DUE_AGAIN: Final = "update smart_schedule_attempts set next_check_at = now(), checks = 20 where ended_at is null"
+_DUE_AGAIN: Final = (
+    "update smart_schedule_attempts set next_check_at = now(), checks = 20 where ended_at is null"
+)
 
 
 def run() -> Iterator[Row]:
