@@ -8,6 +8,9 @@ TOOLS := .tools
 SAM := $(TOOLS)/sam/bin/sam
 EMULATOR := $(TOOLS)/emulator/bin/ministack
 FAST_TESTS := tests/unit tests/property
+# these start processes of their own, and one stack for all
+ONE_AFTER_ANOTHER := tests/storm tests/e2e
+ALL_CORES := --numprocesses auto --dist loadfile
 PYTEST := $(BIN)/python -m pytest
 export SAM_CLI_TELEMETRY := 0
 
@@ -17,7 +20,7 @@ compile = $(UV) pip compile --quiet --universal --generate-hashes \
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup tools check rules test fmt bench migrate schema openapi demo storm mutations soak audit lock build validate clean
+.PHONY: help setup tools check rules test fmt bench migrate schema openapi demo storm mutations privileges soak audit lock build validate clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | column -t -s "$$(printf '\t')" 2>/dev/null \
@@ -66,11 +69,12 @@ check: setup ## format, lint, types, import contracts, unit and property tests: 
 	$(BIN)/ruff check
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(PYTEST) $(FAST_TESTS)
+	$(PYTEST) $(ALL_CORES) $(FAST_TESTS)
 	@if [ -f tests/rules.py ]; then $(BIN)/python -m tests.rules; fi
 
-test: check tools ## everything: the gate, then integration, migration, contract and end-to-end tests
-	$(PYTEST) $(addprefix --ignore=,$(FAST_TESTS))
+test: check tools ## everything: the gate, then integration, migration, contract, fault and end-to-end tests
+	$(PYTEST) $(ALL_CORES) $(addprefix --ignore=,$(FAST_TESTS) $(ONE_AFTER_ANOTHER))
+	$(PYTEST) $(ONE_AFTER_ANOTHER)
 
 fmt: setup ## format, and fix what the linter can fix
 	$(BIN)/ruff format
@@ -110,6 +114,9 @@ storm: setup ## 100,000 sequences of whatever may happen; SEQUENCES=n, or SEED=n
 
 mutations: setup ## break the product in every known way and see the storm find it
 	$(BIN)/python -m tests.storm --mutations
+
+privileges: setup tools ## take every permission of every role away in turn and see what fails; writes docs/security.md. ROLES="TickRole" shows these only
+	$(BIN)/python -m tests.privileges $(ROLES)
 
 soak: setup ## the product at full rate for MINUTES=30; writes bench/results/soak.json and a plot of it
 	$(BIN)/python -m local.soak --minutes $(or $(MINUTES),30)

@@ -226,6 +226,9 @@ def _stay(console: Console, session: Session, product: LocalProduct) -> None:
         "  .venv/bin/blsflow occurrences --kind conversation\n"
         "  .venv/bin/blsflow logs --follow\n"
         "  .venv/bin/blsflow doctor\n"
+        "  TOKEN=$(.venv/bin/blsflow token)      # the API: see the tour in README.md\n"
+        '  curl -H "Authorization: Bearer $TOKEN" "$BLSFLOW_SCHEDULER_API_URL/policies/1/status"\n'
+        '  curl -N -H "Authorization: Bearer $TOKEN" "$BLSFLOW_SCHEDULER_API_URL/stream?backfill=3"\n'
         f"  curl {product.device_control_url}/sim/faults      # faults to switch on: see docs/development.md\n\n"
         "Ctrl-C ends it and cleans up.\n",
         highlight=False,

@@ -80,7 +80,9 @@ class LocalProduct:
                 "BenchmarkWarmUpSec": "6",
                 **(parameters or {}),
             },
-            secrets={"SwitchApiTokenSecretArn": TOKEN, "ExecutionServiceTokenSecretArn": TOKEN},
+            secrets=dict.fromkeys(
+                ("SwitchApiTokenSecretArn", "ExecutionServiceTokenSecretArn", "ProfitApiKeySecretArn"), TOKEN
+            ),
             progress=progress,
         )
 

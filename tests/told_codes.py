@@ -127,8 +127,8 @@ def _without_comments(text: str) -> str:
 
 def _statement_sites(where: str, text: str) -> Iterator[Site]:
     for table, row in _inserted(text):
-        if table not in _TELLING_TABLES or re.fullmatch(r"\w\.code", row.get("code", "")):
-            continue  # the latter is what Python wrote
+        if table not in _TELLING_TABLES or re.fullmatch(r"\w\.code|:event_code", row.get("code", "")):
+            continue  # the latter is what Python wrote, and is read there
         params = re.fullmatch(r"jsonb_build_object\((.*)\)", row.get("params", ""), re.DOTALL)
         if params is None or "code" not in row:
             raise UnreadableSiteError(where)

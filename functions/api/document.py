@@ -111,6 +111,8 @@ def _in_path(described: dict[str, Any]) -> set[str]:
 def _describe_problems(described: dict[str, Any]) -> None:
     """Write the statuses that an operation may refuse with, each with its codes."""
     codes = [*_ANY, *described.pop("x-problems", [])]
+    if "x-function" in described:  # reads its few parameters by itself
+        codes.remove("invalid_request")
     if "security" in described:
         codes += _OF_SIGNED_IN
     if "requestBody" in described:

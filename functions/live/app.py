@@ -35,7 +35,13 @@ _FULL_RETRY_SEC: Final = 10
 
 def handler(event: dict[str, Any], context: object) -> dict[str, Any]:
     """Answer with events, or with none and the place to go on from; a refusal is a problem document."""
-    request_id = event.get("requestContext", {}).get("requestId")
+    request_id = str(event.get("requestContext", {}).get("requestId", "-"))
+    response = _answered(event, context, request_id)
+    response["headers"]["x-request-id"] = request_id
+    return response
+
+
+def _answered(event: Mapping[str, Any], context: object, request_id: str) -> dict[str, Any]:
     try:
         with summarized("live", context) as line:
             line["api_request_id"] = request_id

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.timeout(420)
 
 # A machine at rest that may be measured on another project and come back, of a policy that executes.
-_MEASURABLE = """
+MEASURABLE = """
 select p.id, m.id, x.project_id, r.project_id
 from smart_schedule_policy_groups p
 join machines m on m.tenant_id = p.tenant_id and not m.operator_hold
@@ -46,7 +46,7 @@ class Asked(NamedTuple):
 @contextlib.contextmanager
 def asked(product: Watched) -> Iterator[Asked]:
     """Ask for a run, with room for it in its policy, and without ticks that would move the machine meanwhile."""
-    policy, machine, project, home = product.rows(_MEASURABLE)[0]
+    policy, machine, project, home = product.rows(MEASURABLE)[0]
     product.rows(f"update smart_schedule_policy_groups set max_benchmarks = 5 where id = {policy}")
     try:
         run = product.blsflow("benchmark", "run", str(policy), str(machine), str(project))

@@ -1,28 +1,59 @@
-"""The statement in docs/operations.md by which a first policy is written."""
+"""The commands in docs/operations.md by which a first policy is written."""
 
 from __future__ import annotations
 
+import json
 import re
-from pathlib import Path
+import shlex
+import sys
 from typing import TYPE_CHECKING
 
-from tests.integration.scene import Scene
+import pytest
+
+from blsflow_cli.main import run
+from local.stack.processes import REPOSITORY
+from tests.integration.control_scenes import environment, look, seeded
 
 if TYPE_CHECKING:
     from blsflow.adapters.postgres.connection import DatabaseAddress
 
-OPERATIONS = Path(__file__).parents[2] / "docs" / "operations.md"
+_BLOCK = re.compile(r"\n## A first policy\n.*?```sh\n(.*?)```", re.DOTALL)
+_FAILED = 2
 
 
-def test_the_statement_in_the_docs_makes_a_policy_that_ticks(database: DatabaseAddress) -> None:
-    """R3.1, R4.1: what operators are told to write is written, and its first tick decides in shadow."""
-    (statement,) = re.findall(
-        r"```sql\n(with policy as .*?)```", OPERATIONS.read_text(encoding="utf-8"), re.DOTALL
+def test_the_commands_in_the_docs_make_a_policy_that_ticks_in_shadow_and_may_then_execute(
+    database: DatabaseAddress, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """R4.1, R9.1, R11.5: what operators are told to type works as it stands, one after the other."""
+    (commands,) = _BLOCK.findall((REPOSITORY / "docs" / "operations.md").read_text(encoding="utf-8"))
+    monkeypatch.chdir(REPOSITORY)
+    for name, value in environment(seeded(database)).items():
+        monkeypatch.setenv(name, value)
+
+    def typed(*words: str) -> str:
+        monkeypatch.setattr(sys, "argv", list(words))
+        with pytest.raises(SystemExit) as end:
+            run()
+        told = capsys.readouterr()
+        assert end.value.code != _FAILED, told.err
+        return told.out
+
+    create, *others = map(shlex.split, commands.splitlines())
+    policy = str(json.loads(typed(*create, "--json"))["policy_id"])
+    for words in others:
+        if words[1] == "report":
+            typed("blsflow", "run", policy, "--request-id", "first")
+            typed("blsflow", "tick")
+        typed(*(policy if word == "POLICY" else word for word in words))
+    ticks = look(
+        database,
+        "select distinct execution_mode, machines > 0 from smart_schedule_ticks where policy_id = :id",
+        id=int(policy),
     )
-    with Scene(database) as scene:
-        scene.session.run("update smart_schedule_policy_groups set enabled = false")
-        scene.session.run(statement.replace("array[11, 12]", "array[1, 2]"))
-        scene.tick()
-        scene.decide()
-        assert scene.value("select execution_mode from smart_schedule_ticks") == "shadow"
-        assert scene.value("select machines from smart_schedule_ticks") == 6
+    assert ticks == [["shadow", True]]
+    groups = look(
+        database,
+        "select enabled, execution_mode from smart_schedule_policy_groups where id = :id",
+        id=int(policy),
+    )
+    assert groups == [[True, "execute"]]

@@ -110,6 +110,7 @@ def test_a_stream_begins_with_the_newest_events(
     assert response["headers"] == {
         "content-type": "text/event-stream; charset=utf-8",
         "cache-control": "no-store",
+        "x-request-id": sample("live/stream")["requestContext"]["requestId"],
     }
     assert response["body"].startswith("retry: 500\n\n")
     frames = frames_of(response["body"])
@@ -381,6 +382,18 @@ def test_a_fault_of_ours_is_logged_and_not_shown(
     line = deployment.summary("live")
     assert "canary_of_a_cause" in line["cause"]
     assert line["api_request_id"] == problem["request_id"]
+
+
+def test_every_answer_names_its_request(deployment: Deployment, monkeypatch: pytest.MonkeyPatch) -> None:
+    """R9.2: a stream, a refusal and a fault have the gateway's own id of the request, as the log's line has."""
+    stream = Stream(deployment)
+    answers = [stream.refused(), stream.refused(scope="schedule:write")]
+    monkeypatch.setattr(logs, "READING", "select canary_of_a_cause")
+    answers.append(stream.refused())
+    assert [answer["statusCode"] for answer in answers] == [200, 403, 500]
+    request_id = deployment.summary("live")["api_request_id"]
+    assert request_id == sample("live/stream")["requestContext"]["requestId"]
+    assert {answer["headers"]["x-request-id"] for answer in answers} == {request_id}
 
 
 def test_a_database_that_does_not_answer_is_to_be_tried_again(deployment: Deployment) -> None:

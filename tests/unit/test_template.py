@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
-from functools import cache
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-import yaml
 
 from blsflow.settings import read_settings
+from tests.template import as_list, of_type, properties, template
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-TEMPLATE = Path(__file__).parents[2] / "template.yaml"
 FUNCTIONS = ["Tick", "Decide", "Execute", "Reconcile", "Benchmark", "Api", "Live", "Notify", "Migrate"]
 CONSUMERS = ["Decide", "Execute"]
 # X-Ray and log deliveries know no resources; network interfaces are made before they have an id.
@@ -24,91 +21,55 @@ UNAVOIDABLE_WILDCARDS = {"Traces", "NetworkInterfaces", "DeliverLogs"}
 SEND = "sqs:SendMessage*"
 
 
-class _Loader(yaml.SafeLoader):
-    """YAML with CloudFormation's short forms spelt out: `!Ref X` is `{"Ref": "X"}`."""
-
-
-def _short_form(loader: _Loader, name: str, node: yaml.Node) -> dict[str, Any]:
-    key = name if name in {"Ref", "Condition"} else f"Fn::{name}"
-    if isinstance(node, yaml.ScalarNode):
-        return {key: loader.construct_scalar(node)}
-    if isinstance(node, yaml.SequenceNode):
-        return {key: loader.construct_sequence(node, deep=True)}
-    assert isinstance(node, yaml.MappingNode)
-    return {key: loader.construct_mapping(node, deep=True)}
-
-
-_Loader.add_multi_constructor("!", _short_form)
-
-
-@cache
-def _template() -> dict[str, Any]:
-    template: dict[str, Any] = yaml.load(TEMPLATE.read_text(), _Loader)  # noqa: S506 - a SafeLoader
-    return template
-
-
-def _properties(logical_id: str) -> dict[str, Any]:
-    properties: dict[str, Any] = _template()["Resources"][logical_id]["Properties"]
-    return properties
-
-
-def _of_type(kind: str) -> list[str]:
-    return [name for name, resource in _template()["Resources"].items() if resource["Type"] == kind]
-
-
-def _as_list(value: object) -> list[Any]:
-    return value if isinstance(value, list) else [value]
-
-
 def _statements() -> Iterator[tuple[str, dict[str, Any]]]:
-    for name in [*_of_type("AWS::IAM::Role"), *_of_type("AWS::IAM::ManagedPolicy")]:
-        properties = _properties(name)
-        documents = [policy["PolicyDocument"] for policy in properties.get("Policies", [])]
-        for document in documents or [properties["PolicyDocument"]]:
+    for name in [*of_type("AWS::IAM::Role"), *of_type("AWS::IAM::ManagedPolicy")]:
+        found = properties(name)
+        documents = [policy["PolicyDocument"] for policy in found.get("Policies", [])]
+        for document in documents or [found["PolicyDocument"]]:
             for statement in document["Statement"]:
                 yield name, statement["Fn::If"][1] if "Fn::If" in statement else statement
 
 
 def _who_may(action: str) -> set[str]:
-    return {name for name, statement in _statements() if action in _as_list(statement["Action"])}
+    return {name for name, statement in _statements() if action in as_list(statement["Action"])}
 
 
 def test_the_functions_are_those_of_the_flow() -> None:
     """R11.1: the template holds every function of the flow and no other."""
-    assert _of_type("AWS::Serverless::Function") == [
+    assert of_type("AWS::Serverless::Function") == [
         f"{name}Function" for name in sorted(FUNCTIONS, key=_position)
     ]
 
 
 def _position(name: str) -> int:
-    return list(_template()["Resources"]).index(f"{name}Function")
+    return list(template()["Resources"]).index(f"{name}Function")
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_each_function_logs_into_a_group_that_forgets(name: str) -> None:
     """R11.2: every function has a log group of its own, named after it, with a retention."""
-    group = _properties(f"{name}LogGroup")
-    function_name = _properties(f"{name}Function")["FunctionName"]["Fn::Sub"]
+    group = properties(f"{name}LogGroup")
+    function_name = properties(f"{name}Function")["FunctionName"]["Fn::Sub"]
     assert group["LogGroupName"] == {"Fn::Sub": f"/aws/lambda/{function_name}"}
     assert group["RetentionInDays"] == {"Ref": "LogRetentionDays"}
-    assert f"{name}LogGroup" in _template()["Resources"][f"{name}Function"]["DependsOn"]
+    assert f"{name}LogGroup" in template()["Resources"][f"{name}Function"]["DependsOn"]
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_each_function_has_a_role_of_its_own(name: str) -> None:
     """R11.1: no function borrows another's rights, and SAM adds none to an explicit role."""
-    assert _properties(f"{name}Function")["Role"] == {"Fn::GetAtt": f"{name}Role.Arn"}
-    assert "Policies" not in _properties(f"{name}Function")
+    assert properties(f"{name}Function")["Role"] == {"Fn::GetAtt": f"{name}Role.Arn"}
+    assert "Policies" not in properties(f"{name}Function")
 
 
 def test_no_role_may_do_anything_to_everything() -> None:
     """R11.1: actions are spelt out, and resources are named wherever AWS has names for them."""
     for name, statement in _statements():
-        actions = _as_list(statement["Action"])
+        actions = as_list(statement["Action"])
         assert not [action for action in actions if "*" in action and action != SEND], (
             f"{name} allows {actions}"
         )
-        if "*" in _as_list(statement["Resource"]):
+        if "*" in as_list(statement["Resource"]):
             assert statement["Sid"] in UNAVOIDABLE_WILDCARDS, f"{name} allows {actions} on everything"
 
 
@@ -134,13 +95,13 @@ def test_each_secret_is_readable_by_those_that_use_it() -> None:
 @pytest.mark.parametrize("name", CONSUMERS)
 def test_a_message_is_not_delivered_again_while_its_function_may_still_run(name: str) -> None:
     """R11.1: a queue's visibility time-out is at least six times its function's time-out."""
-    assert _properties(f"{name}Queue")["VisibilityTimeout"] >= 6 * _properties(f"{name}Function")["Timeout"]
+    assert properties(f"{name}Queue")["VisibilityTimeout"] >= 6 * properties(f"{name}Function")["Timeout"]
 
 
 @pytest.mark.parametrize("name", CONSUMERS)
 def test_a_poison_message_ends_in_a_queue_that_can_be_redriven(name: str) -> None:
     """R11.1: each queue gives up into its own encrypted dead-letter queue, which only it may use."""
-    queue, dead = _properties(f"{name}Queue"), _properties(f"{name}DeadLetterQueue")
+    queue, dead = properties(f"{name}Queue"), properties(f"{name}DeadLetterQueue")
     assert queue["RedrivePolicy"]["deadLetterTargetArn"] == {"Fn::GetAtt": f"{name}DeadLetterQueue.Arn"}
     assert queue["RedrivePolicy"]["maxReceiveCount"] >= 2
     allowed = dead["RedriveAllowPolicy"]
@@ -153,7 +114,7 @@ def test_a_poison_message_ends_in_a_queue_that_can_be_redriven(name: str) -> Non
 @pytest.mark.parametrize("name", CONSUMERS)
 def test_one_bad_message_does_not_bring_back_its_batch(name: str) -> None:
     """R11.1: consumers report partial failures, and a flood opens a bounded number of connections."""
-    (event,) = _properties(f"{name}Function")["Events"].values()
+    (event,) = properties(f"{name}Function")["Events"].values()
     assert event["Properties"]["FunctionResponseTypes"] == ["ReportBatchItemFailures"]
     assert 2 <= event["Properties"]["ScalingConfig"]["MaximumConcurrency"] <= 20
 
@@ -161,7 +122,7 @@ def test_one_bad_message_does_not_bring_back_its_batch(name: str) -> None:
 @pytest.mark.parametrize("name", ["Tick", "Reconcile", "Notify"])
 def test_the_clockwork_runs_every_minute_and_leaves_a_miss_to_the_next_run(name: str) -> None:
     """R8.5: schedules fire each minute, and a missed run is not caught up."""
-    schedule = _properties(f"{name}Schedule")
+    schedule = properties(f"{name}Schedule")
     assert schedule["ScheduleExpression"] == "rate(1 minute)"
     assert schedule["Target"]["Arn"] == {"Fn::GetAtt": f"{name}Function.Arn"}
     assert schedule["Target"]["RetryPolicy"]["MaximumRetryAttempts"] == 0
@@ -170,13 +131,13 @@ def test_the_clockwork_runs_every_minute_and_leaves_a_miss_to_the_next_run(name:
 @pytest.mark.parametrize("name", [name for name in FUNCTIONS if name != "Migrate"])
 def test_no_function_runs_before_the_schema_fits_it(name: str) -> None:
     """R11.1: the migration is part of the deployment and comes before the functions that rely on it."""
-    assert "Migration" in _template()["Resources"][f"{name}Function"]["DependsOn"]
+    assert "Migration" in template()["Resources"][f"{name}Function"]["DependsOn"]
 
 
 def test_a_new_version_of_the_code_migrates_again() -> None:
     """R11.1: the migration's properties change with the layer that holds the migrations."""
-    assert _properties("Migration")["CodeVersion"] == {"Ref": "CoreLayer"}
-    assert _properties("Migration")["ServiceTimeout"] >= _properties("MigrateFunction")["Timeout"]
+    assert properties("Migration")["CodeVersion"] == {"Ref": "CoreLayer"}
+    assert properties("Migration")["ServiceTimeout"] >= properties("MigrateFunction")["Timeout"]
 
 
 def test_every_variable_is_one_that_the_settings_read() -> None:
@@ -193,15 +154,15 @@ def test_every_variable_is_one_that_the_settings_read() -> None:
             return super().get(name, default)
 
     read_settings(Recorder())
-    given = set(_template()["Globals"]["Function"]["Environment"]["Variables"])
+    given = set(template()["Globals"]["Function"]["Environment"]["Variables"])
     for name in FUNCTIONS:
-        given |= set(_properties(f"{name}Function")["Environment"]["Variables"])
+        given |= set(properties(f"{name}Function")["Environment"]["Variables"])
     assert {name for name in given if not name.startswith("POWERTOOLS_")} <= set(read)
 
 
 def test_a_deployment_that_says_nothing_is_the_safe_one() -> None:
     """R4.2, R11.3: by default nothing is executed, and the database's certificate and name are verified."""
-    defaults = {name: parameter.get("Default") for name, parameter in _template()["Parameters"].items()}
+    defaults = {name: parameter.get("Default") for name, parameter in template()["Parameters"].items()}
     assert defaults["ExecuteEnabled"] == "false"
     assert defaults["DatabaseTls"] == "verify-full"
     assert defaults["SwitchApiBaseUrl"] == ""
@@ -210,8 +171,8 @@ def test_a_deployment_that_says_nothing_is_the_safe_one() -> None:
 
 def test_traces_and_alarms_reach_somebody() -> None:
     """R11.2: every function is traced, and every alarm has somewhere to go."""
-    assert _template()["Globals"]["Function"]["Tracing"] == "Active"
-    alarms = _of_type("AWS::CloudWatch::Alarm")
+    assert template()["Globals"]["Function"]["Tracing"] == "Active"
+    alarms = of_type("AWS::CloudWatch::Alarm")
     assert len(alarms) >= 8
     for name in alarms:
-        assert _properties(name)["AlarmActions"] == [{"Ref": "AlarmTopic"}]
+        assert properties(name)["AlarmActions"] == [{"Ref": "AlarmTopic"}]

@@ -6,27 +6,27 @@ import subprocess
 import sys
 
 from functions.live import app
-from tests.unit.test_template import _properties, _template
+from tests.template import properties, template
 
 
 def test_a_held_stream_is_answered_before_anybody_gives_up() -> None:
     """R9.3: the hold leaves seconds for connecting before and a last look after, within both time-outs."""
-    integration = _properties("LiveIntegration")["TimeoutInMillis"] / 1000
-    assert min(integration, _properties("LiveFunction")["Timeout"], 30) >= app._HOLD_SEC + 5
+    integration = properties("LiveIntegration")["TimeoutInMillis"] / 1000
+    assert min(integration, properties("LiveFunction")["Timeout"], 30) >= app._HOLD_SEC + 5
 
 
 def test_only_a_browsers_stream_takes_its_token_from_the_address() -> None:
     """R9.3: one route, whose authorizer no other route uses, and no access log with query strings."""
     routes = {
-        _properties(name)["RouteKey"]: _properties(name).get("AuthorizerId")
-        for name, resource in _template()["Resources"].items()
+        properties(name)["RouteKey"]: properties(name).get("AuthorizerId")
+        for name, resource in template()["Resources"].items()
         if resource["Type"] == "AWS::ApiGatewayV2::Route"
     }
     by_token = [key for key, authorizer in routes.items() if authorizer == {"Ref": "StreamTokenAuthorizer"}]
     assert by_token == ["GET /api/v1/smart-schedule/stream/browser"]
     assert routes["GET /api/v1/smart-schedule/stream"] == {"Ref": "JwtAuthorizer"}
-    assert _properties("StreamTokenAuthorizer")["IdentitySource"] == ["$request.querystring.access_token"]
-    logged = _properties("ApiStage")["AccessLogSettings"]["Format"]
+    assert properties("StreamTokenAuthorizer")["IdentitySource"] == ["$request.querystring.access_token"]
+    logged = properties("ApiStage")["AccessLogSettings"]["Format"]
     assert "$context.path" in logged
     assert "query" not in logged.lower()
 

@@ -105,6 +105,17 @@ with taken as (
 )
 select owner_id as attempt_id, count(*) as machines from taken group by owner_id
 
+-- name: drop_empty_attempts
+-- A batch that won no lock was never an attempt.
+delete from smart_schedule_attempts where id = any (:ids::uuid[]) and state = 'prepared'
+
+-- name: log_prepared
+-- One event per batch that won locks, with how many.
+insert into smart_schedule_log_events (at, tenant_id, policy_id, code, params, tick_id, attempt_id)
+select now(), a.tenant_id, a.policy_id, 'batch_prepared',
+       jsonb_build_object('action', a.action, 'project_id', a.project_id, 'machines', n.machines), a.tick_id, a.id
+from unnest(:ids::uuid[], :machines::integer[]) as n (id, machines) join smart_schedule_attempts a using (id)
+
 -- name: finish_command
 -- What became of it: machines whose lock somebody else took in the meantime are passed over, and it is on the record.
 with lost as (

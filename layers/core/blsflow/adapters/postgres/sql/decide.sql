@@ -289,7 +289,7 @@ with tick as (
     where id = :occurrence_id::bigint
 ), logged as (
     insert into smart_schedule_log_events (at, tenant_id, policy_id, kind, level, code, params, tick_id)
-    values (now(), :tenant_id, :policy_id::bigint, 'tick', :event_level, :event_code, :event_params::jsonb, :tick_id::bigint)
+    select now(), :tenant_id, :policy_id::bigint, 'tick', :event_level, :event_code, :event_params::jsonb, :tick_id::bigint
 )
 select id from tick
 
