@@ -35,13 +35,15 @@ from (select machine_id, array_agg(project_id order by hashrate_hs * (0.08 + pro
       from smart_schedule_machine_project_benchmarks group by machine_id) ranked
 where ranked.machine_id = r.machine_id
 """
-# A tick of the morning that follows: everything that the last one left is gone, and prices are new.
+# A tick of the morning that follows: everything that the last one left is gone, prices and meters are new.
 _NEXT_TICK: Final = """
 truncate smart_schedule_machine_locks, smart_schedule_attempts, smart_schedule_machine_decisions, smart_schedule_ticks,
     smart_schedule_log_events cascade;
 update smart_schedule_occurrences set state = 'succeeded', ended_at = now() where ended_at is null;
 update smart_schedule_schedules set next_run_at = now();
 update smart_schedule_profit_readings set taken_at = now(), received_at = now();
+truncate metric_powers;
+insert into metric_powers select id, now(), 3000 from machines;
 """
 
 

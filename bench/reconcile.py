@@ -39,7 +39,10 @@ insert into smart_schedule_attempt_machines (attempt_id, machine_id, fencing_tok
 insert into smart_schedule_machine_locks (machine_id, tenant_id, owner_kind, owner_id, fencing_token, taken_at, expires_at)
     select machine_id, 'acme', 'attempt', attempt_id, 1, now(), 'infinity' from smart_schedule_attempt_machines;
 """
-_DUE_AGAIN: Final = "update smart_schedule_attempts set next_check_at = now() where ended_at is null"
+# Followed for a while already: each is looked at once a minute, and so once a pass.
+_DUE_AGAIN: Final = (
+    "update smart_schedule_attempts set next_check_at = now(), checks = 20 where ended_at is null"
+)
 
 
 def run() -> Iterator[Row]:

@@ -90,7 +90,7 @@ def by_decoded_rows(session: Session) -> float:
 def by_copy(session: Session) -> float:
     """Seconds that decoded rows, a loop over machines and COPY take with psycopg 3, committed."""
     session.run("truncate bare_decisions")
-    with _psycopg(session.address) as connection:
+    with by_psycopg(session.address) as connection:
 
         def work() -> None:
             cursor = connection.cursor(binary=True)
@@ -124,7 +124,8 @@ def _decided(machines: Iterable[Any], benchmarks: Iterable[Any]) -> Iterator[tup
             yield 1, machine_id, "keep", "gain_below" if gain else "already_best", None, current, nets[best]
 
 
-def _psycopg(address: DatabaseAddress) -> psycopg.Connection[Any]:
+def by_psycopg(address: DatabaseAddress) -> psycopg.Connection[Any]:
+    """A connection of the quickest driver there is."""
     return psycopg.connect(
         host=address.host,
         port=address.port,

@@ -1,6 +1,6 @@
 -- One statement that computes the bare decision of every machine and inserts it: no explanation, no lock, no attempt,
 -- no log. Prices stand in arrays by project and cluster, benchmarks come from a covering index in its order, and the
--- work memory is enough for all groups. Of six ways to write it, this was the quickest.
+-- work memory is enough for all groups. Of five ways to write it, this was the quickest.
 insert into bare_decisions (tick_id, machine_id, action, reason, to_project, current_net, best_net)
 select 1, valued.machine_id,
        case when gains then 'switch' else 'keep' end,

@@ -195,3 +195,83 @@ def test_an_address_of_another_kind_is_refused(url: str) -> None:
     with pytest.raises(InvalidDocument) as refusal:
         JsonHttp(url, timeout_sec=5)
     assert refusal.value.field == "base_url"
+
+
+class CountingServer:
+    """Answers ``answers`` requests on each connection, and closes it when one more has come."""
+
+    def __init__(self, answers: int) -> None:
+        self.requests: list[tuple[int, bytes]] = []
+        self._answers = answers
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.url = f"http://127.0.0.1:{self._listener.getsockname()[1]}"
+        threading.Thread(target=self._serve, daemon=True).start()
+
+    def close(self) -> None:
+        """Take no more connections."""
+        self._listener.close()
+
+    def _serve(self) -> None:
+        number = 0
+        with suppress(OSError):
+            while True:
+                connection, _ = self._listener.accept()
+                threading.Thread(target=self._answer, args=(connection, number), daemon=True).start()
+                number += 1
+
+    def _answer(self, connection: socket.socket, number: int) -> None:
+        with connection, suppress(OSError):
+            for answered in range(self._answers + 1):
+                request = connection.recv(65536)
+                if not request:
+                    return
+                self.requests.append((number, request))
+                if answered < self._answers:
+                    connection.sendall(
+                        b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}"
+                    )
+
+
+@pytest.fixture
+def counting() -> Iterator[CountingServer]:
+    """A server that closes each connection at its third request."""
+    running = CountingServer(answers=2)
+    yield running
+    running.close()
+
+
+def test_a_connection_is_kept_for_the_next_reading(counting: CountingServer) -> None:
+    """R5.4: read-backs share connections, and one that the service has closed meanwhile is a read-back all the same."""
+    http = JsonHttp(counting.url, timeout_sec=5, keep_for_reading=True)
+    assert [http.request("GET", f"/{number}").status for number in range(3)] == [200, 200, 200]
+    assert [number for number, _ in counting.requests] == [0, 0, 0, 1]
+    assert counting.requests[2][1].startswith(b"GET /2 ")  # what went over the closed one is asked anew
+    assert counting.requests[3][1].startswith(b"GET /2 ")
+
+
+def test_a_command_has_a_connection_of_its_own(counting: CountingServer) -> None:
+    """R5.3: a command never goes over a kept connection, nor is its own kept: when it seems lost, it may have arrived."""
+    http = JsonHttp(counting.url, timeout_sec=5, keep_for_reading=True)
+    for method in ("GET", "POST", "POST", "GET"):
+        http.request(method, "/x")
+    assert [number for number, _ in counting.requests] == [0, 1, 2, 0]
+    assert all(b"Connection: close" in request for number, request in counting.requests if number)
+
+
+def test_a_connection_unused_for_long_is_not_used_again(
+    counting: CountingServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """R5.4: what was kept before a function was frozen is no more to be relied on."""
+    monkeypatch.setattr("blsflow.adapters.http._KEPT_SEC", -1.0)
+    http = JsonHttp(counting.url, timeout_sec=5, keep_for_reading=True)
+    for _ in range(2):
+        http.request("GET", "/x")
+    assert [number for number, _ in counting.requests] == [0, 1]
+
+
+def test_a_reading_on_a_new_connection_is_asked_once(server: ScriptedServer) -> None:
+    """R5.3: a service that drops a new connection is unavailable: nothing is asked in a loop."""
+    server.answers["/x"] = Scripted(body=b"{", claim=99)
+    http = JsonHttp(server.url, timeout_sec=5, keep_for_reading=True)
+    assert failure_of(http).fault is HttpFault.CONNECTION
+    assert len(server.received) == 1

@@ -8,11 +8,14 @@ from hypothesis import strategies as st
 
 from blsflow.domain.columns import Columns
 from blsflow.domain.decide import Rules
+from blsflow.domain.guards import heard_span
 from blsflow.domain.machine import FLAGGED, UNKNOWN, Benchmark, Machine, Status
 from blsflow.domain.policy import Mode
 from blsflow.domain.prospects import assess, valid_span
-from blsflow.domain.record import pack, unpack_flat
+from blsflow.domain.reasons import Action
+from blsflow.domain.record import pack, rows_of
 from blsflow.domain.terms import terms_of
+from blsflow.domain.verdict import Verdict
 from tests.property.test_decide import PROJECTS, machines, markets, policies
 from tests.scenes import AT, HASHRATE_HS, a_class, a_market, a_policy
 
@@ -47,14 +50,8 @@ SPOILT = [
 
 
 @st.composite
-def fleets_at_rest(draw: st.DrawFn) -> tuple[Policy, Market, Machine]:
-    """Mining machines with a benchmark for each project, of which one figure at most is spoilt, and prices that tie often."""
-    cny = st.sampled_from([0.0, 1.0, 10.0, 10.0, 20.0, -1.0, 1e300])
-    market = a_market(
-        {project: draw(cny) for project in PROJECTS},
-        price=draw(st.sampled_from([0.0, 1.0, 1.0, -0.5, 1e300])),
-        machines=RUNNABLE,
-    )
+def miners(draw: st.DrawFn) -> Machine:
+    """A mining machine with a benchmark for each project, of which one figure at most is spoilt."""
     order = draw(st.permutations(PROJECTS))
     hashrates = st.sampled_from([HASHRATE_HS, HASHRATE_HS, HASHRATE_HS * (1 + 1e-10), HASHRATE_HS / 2])
     measured = [
@@ -63,7 +60,7 @@ def fleets_at_rest(draw: st.DrawFn) -> tuple[Policy, Market, Machine]:
     ]
     spoilt = draw(st.integers(0, len(measured) - 1))
     measured[spoilt] = measured[spoilt]._replace(**draw(st.sampled_from(SPOILT)))  # type: ignore[arg-type]
-    machine = Machine(
+    return Machine(
         machine_id=1,
         class_index=0,
         status=int(Status.MINING),
@@ -71,48 +68,77 @@ def fleets_at_rest(draw: st.DrawFn) -> tuple[Policy, Market, Machine]:
         hashrate_hs=HASHRATE_HS,
         power_w=1000.0,
         project_since=AT - draw(st.sampled_from([60.0, 86_400.0])),
-        reported_at=AT,
+        reported_at=AT - draw(st.sampled_from([0.0, 0.0, 0.0, 601.0])),
+        foreign_changes=draw(st.sampled_from([0, 0, 0, 1])),
         benchmarks=tuple(measured),
     )
-    return draw(policies(Mode.PROFIT_GUARD)), market, machine
 
 
-any_scenes = st.tuples(policies(), markets(), machines)
+@st.composite
+def fleets_at_rest(draw: st.DrawFn) -> tuple[Policy, Market, list[Machine]]:
+    """Mining machines that are ordinary or nearly so, and prices that tie often."""
+    cny = st.sampled_from([0.0, 1.0, 10.0, 10.0, 20.0, -1.0, 1e300])
+    market = a_market(
+        {project: draw(cny) for project in PROJECTS},
+        price=draw(st.sampled_from([0.0, 1.0, 1.0, -0.5, 1e300])),
+        machines=RUNNABLE,
+    )
+    fleet = draw(st.lists(miners(), min_size=1, max_size=4))
+    return draw(policies(Mode.PROFIT_GUARD)), market, fleet
+
+
+any_scenes = st.tuples(policies(), markets(), st.lists(machines, min_size=1, max_size=4))
 
 
 @given(st.one_of(fleets_at_rest(), any_scenes))
-def test_deciding_from_the_record_is_deciding_from_the_machine(scene: tuple[Policy, Market, Machine]) -> None:
-    """R3.10: the quick way for ordinary machines and the rules as they are written come to the same verdict, bit for bit."""
-    policy, market, machine = scene
-    record = pack(machine)
-    decided, verdict, end = Rules(policy, market).decide_record(b"before" + record + b"after", len(b"before"))
-    assert repr(verdict) == repr(Rules(policy, market).decide(machine))
-    assert end == len(b"before") + len(record)
-    assert decided.machine_id == machine.machine_id
-    if verdict.benchmark_requests:
-        assert repr(decided) == repr(machine)
+def test_deciding_a_block_is_deciding_each_machine(scene: tuple[Policy, Market, list[Machine]]) -> None:
+    """R3.10: the quick way for ordinary machines and the rules as they are written come to the same verdicts, bit for bit."""
+    policy, market, drawn = scene
+    fleet = [machine._replace(machine_id=number) for number, machine in enumerate(drawn)]
+    kept, decided = Rules(policy, market).decide_block(b"".join(map(pack, fleet)))
+    found = {each.record: each.verdict for each in decided}
+    for stay in kept:
+        nets = zip(stay.records, stay.from_projects, stay.current_nets, stay.best_nets, strict=True)
+        found |= {
+            record: Verdict(Action.KEEP, stay.reason, project, None, None, current, best)
+            for record, project, current, best in nets
+        }
+    rules = Rules(policy, market)
+    assert {record: repr(verdict) for record, verdict in found.items()} == {
+        pack(machine): repr(rules.decide(machine)) for machine in fleet
+    }
+    assert len(decided) + sum(len(stay.records) for stay in kept) == len(fleet)
+    ids = [each.machine.machine_id for each in decided]
+    assert ids == sorted(ids)
+    for each in decided:
+        assert pack(each.machine)[:8] == each.record[:8]
+        if each.verdict.benchmark_requests:
+            assert pack(each.machine) == each.record
 
 
 @given(fleets_at_rest())
-def test_columns_value_like_rows(scene: tuple[Policy, Market, Machine]) -> None:
+def test_columns_value_like_rows(scene: tuple[Policy, Market, list[Machine]]) -> None:
     """R3.3: what is valued column by column is what is valued project by project, ties and rounding included."""
-    policy, market, machine = scene
+    policy, market, fleet = scene
     terms = terms_of(policy, market, market.classes[0])
     span = valid_span(AT, policy.benchmark_ttl_sec)
-    bare, figures, _ = unpack_flat(pack(machine), 0)
-    found = Columns((terms,), span).assess(bare, figures)
-    if found is not None:
-        assert repr(found) == repr(assess(machine, terms, span))
+    ((rows, _),) = rows_of(b"".join(map(pack, fleet)))
+    for valued in Columns((terms,), span, heard_span(policy, AT)).value(rows):
+        for number, index in enumerate(valued.indexes):
+            assert repr(valued.prospects(number, rows[index])) == repr(assess(fleet[index], terms, span))
 
 
-def test_an_ordinary_machine_is_valued_by_columns() -> None:
-    """R3.10: the quick way is taken: a machine with a plain benchmark for every candidate is assessed column by column."""
+def test_ordinary_machines_are_decided_in_columns() -> None:
+    """R3.10: the quick way is taken: machines with a plain benchmark for every candidate stay in columns."""
     benchmarks = tuple(Benchmark(project, HASHRATE_HS, 1000.0, AT - 60) for project in PROJECTS)
-    machine = Machine(1, 0, int(Status.MINING), PROJECTS[0], benchmarks=benchmarks)
+    plain = Machine(1, 0, int(Status.MINING), PROJECTS[0], reported_at=AT, benchmarks=benchmarks)
+    flagged = plain._replace(
+        machine_id=2, benchmarks=(benchmarks[0], benchmarks[1]._replace(flags=FLAGGED), *benchmarks[2:])
+    )
+    fewer = plain._replace(machine_id=3, benchmarks=benchmarks[1:])
+    fleet = [plain, flagged, fewer, plain._replace(machine_id=4)]
     policy = a_policy(candidates=PROJECTS)
     market = a_market(dict.fromkeys(PROJECTS, 1.0), machines=RUNNABLE)
-    columns = Columns(
-        (terms_of(policy, market, market.classes[0]),), valid_span(AT, policy.benchmark_ttl_sec)
-    )
-    bare, figures, _ = unpack_flat(pack(machine), 0)
-    assert columns.assess(bare, figures) is not None
+    kept, decided = Rules(policy, market).decide_block(b"".join(map(pack, fleet)))
+    assert [record for stay in kept for record in stay.records] == [pack(fleet[0]), pack(fleet[3])]
+    assert [each.machine.machine_id for each in decided] == [2, 3]

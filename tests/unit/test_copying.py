@@ -8,7 +8,7 @@ import pytest
 
 from blsflow.adapters.postgres.copying import DecisionSpool, RecordReader
 from blsflow.domain.reasons import Action, Reason
-from blsflow.domain.verdict import Verdict
+from blsflow.domain.verdict import Kept, Verdict
 
 _SIGNATURE = b"PGCOPY\n\xff\r\n\0" + bytes(8)
 _TRAILER = struct.pack(">h", -1)
@@ -82,6 +82,22 @@ def _spooled(count: int) -> io.BytesIO:
         spool.add(record, verdict, action="keep", reason="x", attempt_id=None)
     with spool.finish() as finished:
         return io.BytesIO(finished.read())
+
+
+def test_machines_kept_in_columns_are_the_same_rows() -> None:
+    """R3.2: decisions to keep that are added at once are stored as those that are added one by one, byte for byte."""
+    records = [struct.pack(">q", machine_id) + bytes(92) for machine_id in range(3)]
+    kept = Kept(Reason.GAIN_BELOW_RATIO, [0, 1, 2], [7, 8, 7], [1.5, -0.0, 2.5], [2.0, 3.0, 4.0], records)
+    at_once = DecisionSpool(tick_id=7, ticked_at_us=1_767_225_600_123_456)
+    at_once.keep(kept)
+    at_once.keep(Kept(Reason.ALREADY_BEST, [], [], [], [], []))
+    singly = DecisionSpool(tick_id=7, ticked_at_us=1_767_225_600_123_456)
+    for record, project, current, best in zip(
+        records, kept.from_projects, kept.current_nets, kept.best_nets, strict=True
+    ):
+        verdict = Verdict(Action.KEEP, kept.reason, project, None, None, current, best)
+        singly.add(record, verdict, action="keep", reason=kept.reason, attempt_id=None)
+    assert at_once.finish().read() == singly.finish().read()
 
 
 def test_decisions_beyond_the_limit_wait_on_disk(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -50,7 +50,12 @@ class HttpDeviceControl:
     """Sends batches and reads jobs back; safe to use from many threads. `timeout_sec` is as in `JsonHttp`."""
 
     def __init__(self, base_url: str, token: Secret, timeout_sec: float) -> None:
-        self._http = JsonHttp(base_url, timeout_sec=timeout_sec, headers={"Authorization": bearer(token)})
+        self._http = JsonHttp(
+            base_url,
+            timeout_sec=timeout_sec,
+            headers={"Authorization": bearer(token)},
+            keep_for_reading=True,
+        )
 
     def submit(self, command: BatchCommand) -> SubmitOutcome:
         """Send the command once.

@@ -70,7 +70,12 @@ class HttpExecutionService:
     """Starts, follows and cancels runs; safe to use from many threads. `timeout_sec` is as in `JsonHttp`."""
 
     def __init__(self, base_url: str, token: Secret, timeout_sec: float) -> None:
-        self._http = JsonHttp(base_url, timeout_sec=timeout_sec, headers={"Authorization": bearer(token)})
+        self._http = JsonHttp(
+            base_url,
+            timeout_sec=timeout_sec,
+            headers={"Authorization": bearer(token)},
+            keep_for_reading=True,
+        )
 
     def targets(
         self, *, caller_tenant: str, caller_subject: str, cursor: str | None = None

@@ -1,26 +1,30 @@
 """One JSON request to an outside service, under the rules that hold for all of them.
 
-Each request has a connection of its own and is sent once: a kept connection that the other side is just
-closing would look like a request that was lost on the way. The environment's proxies and .netrc play no part.
+Each command has a connection of its own and is sent once: a kept connection that the other side is just
+closing would look like a request that was lost on the way. Only what is asked with GET, which changes nothing,
+may go over one that was kept for a moment, and is asked anew over a new one if that has been closed meanwhile.
+The environment's proxies and .netrc play no part.
 No redirect is followed, so neither a key nor a command reaches another host than the configured one. The
 answer is bounded in time and size, must say that it is JSON, and must be JSON.
+
+Longer than most modules: sending, keeping and reading share each rule's failure, and are read together.
 """
 
 from __future__ import annotations
 
 import json
-import socket
 import string
-import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
 from http import HTTPStatus
 from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
-from typing import TYPE_CHECKING, NoReturn, Self, TypeAlias
+from typing import TYPE_CHECKING, NoReturn, TypeAlias
 from urllib.parse import quote, urlencode, urlsplit
 
+from blsflow.adapters.deadlines import Deadline
 from blsflow.domain.errors import BlsflowError, InvalidDocument
 
 if TYPE_CHECKING:
@@ -29,6 +33,8 @@ if TYPE_CHECKING:
 MAX_ANSWER_BYTES = 4 * 1024 * 1024
 
 _CHUNK_BYTES = 64 * 1024
+_KEPT_SEC = 5.0
+"""So long a connection without a request may be used again: within one pass, but not after a function was frozen."""
 _SUCCESS = range(200, 300)
 _REDIRECT = range(300, 400)
 _PLAIN_IN_HEADERS = string.punctuation.replace("%", "")
@@ -95,17 +101,19 @@ class JsonHttp:
     """Sends JSON requests to one service.
 
     `timeout_sec` bounds the exchange as a whole, however slowly bytes trickle; only connecting to a host of
-    several addresses may take that long for each. With `admit_nan`, the NaN and Infinity that some services
+    several addresses may take that long for each. With `keep_for_reading`, connections of GET requests are kept for the
+    next ones, as many as were ever in use at once. With `admit_nan`, the NaN and Infinity that some services
     write into their JSON are decoded to floats for the caller to judge; otherwise such an answer is no JSON.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what a service is to be asked with
         self,
         base_url: str,
         *,
         timeout_sec: float,
         headers: Mapping[str, Secret] | None = None,
         max_bytes: int = MAX_ANSWER_BYTES,
+        keep_for_reading: bool = False,
         admit_nan: bool = False,
     ) -> None:
         parts = urlsplit(base_url)
@@ -123,6 +131,8 @@ class JsonHttp:
             **(headers or {}),
         }
         self._max_bytes = max_bytes
+        self._keep_for_reading = keep_for_reading
+        self._kept: list[tuple[HTTPConnection, float]] = []  # append and pop need no lock
         self._admit_nan = admit_nan
 
     def request(
@@ -145,24 +155,64 @@ class JsonHttp:
         sent_headers = {**standing, **(headers or {})}
         if content is not None:
             sent_headers["Content-Type"] = "application/json"
-        connection = self._connection_type(self._host, self._port, timeout=self._timeout_sec)
         deadline = time.monotonic() + self._timeout_sec
+        keep = self._keep_for_reading and method == "GET"
+        if keep:
+            del sent_headers["Connection"]
+            while (kept := self._newest_kept()) is not None:
+                with suppress(_GoneError):
+                    return self._exchange(kept, deadline, method, target, content, sent_headers, keep=True)
+        connection = self._connection_type(self._host, self._port, timeout=self._timeout_sec)
         try:
             _connect(connection)
-            with _Deadline(connection.sock, deadline) as limit:
+            return self._exchange(connection, deadline, method, target, content, sent_headers, keep=keep)
+        except _GoneError as error:
+            raise HttpFailure(HttpFault.CONNECTION, f"dropped: {error}") from error
+
+    def _exchange(  # noqa: PLR0913, PLR0917 - a request
+        self,
+        connection: HTTPConnection,
+        deadline: float,
+        method: str,
+        target: str,
+        content: bytes | None,
+        headers: Mapping[str, str],
+        *,
+        keep: bool,
+    ) -> HttpAnswer:
+        whole = False
+        try:
+            with Deadline(connection.sock, deadline) as limit:
                 try:
-                    connection.request(method, target, body=content, headers=sent_headers)
+                    connection.request(method, target, body=content, headers=headers)
                     response = connection.getresponse()
                     raw = self._read(response)
                 except (OSError, HTTPException) as error:
                     if limit.passed or isinstance(error, TimeoutError):
                         raise HttpFailure(HttpFault.TIMEOUT, f"no answer in {self._timeout_sec} s") from error
-                    raise HttpFailure(HttpFault.CONNECTION, f"dropped: {type(error).__name__}") from error
+                    raise _GoneError(type(error).__name__) from error
             if limit.passed:
                 raise HttpFailure(HttpFault.TIMEOUT, f"no whole answer in {self._timeout_sec} s")
-            return self._answer(response, raw)
+            answer = self._answer(response, raw)
+            whole = response.isclosed() and not response.will_close
+            return answer
         finally:
+            if keep and whole:
+                self._kept.append((connection, time.monotonic()))
+            else:
+                connection.close()
+
+    def _newest_kept(self) -> HTTPConnection | None:
+        """One that was used a moment ago; older ones are closed."""
+        while self._kept:
+            try:
+                connection, used_at = self._kept.pop()
+            except IndexError:  # another thread was quicker
+                break
+            if time.monotonic() - used_at <= _KEPT_SEC:
+                return connection
             connection.close()
+        return None
 
     def _standing_headers(self) -> dict[str, str]:
         try:
@@ -227,37 +277,18 @@ def decode_json(raw: bytes, *, admit_nan: bool = False) -> object:
         raise ValueError("nested too deeply") from error
 
 
-class _Deadline:
-    """Breaks a connection off when its time is up; a socket's own time-out starts anew with every byte."""
-
-    def __init__(self, sock: socket.socket, deadline: float) -> None:
-        self._sock = sock
-        self.passed = False
-        self._timer = threading.Timer(max(0.0, deadline - time.monotonic()), self._break_off)
-        self._timer.daemon = True
-
-    def __enter__(self) -> Self:
-        self._timer.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._timer.cancel()
-
-    def _break_off(self) -> None:
-        self.passed = True
-        try:
-            # Not SSLSocket's own shutdown: it would drop the TLS state under the reader.
-            socket.socket.shutdown(self._sock, socket.SHUT_RDWR)
-        except OSError:
-            return  # closed already
+class _GoneError(Exception):
+    """The connection ended before there was an answer."""
 
 
 def _connect(connection: HTTPConnection) -> None:
     try:
         connection.connect()
     except TimeoutError as error:
+        connection.close()
         raise HttpFailure(HttpFault.TIMEOUT, "no connection in time", sent=False) from error
     except (OSError, UnicodeError) as error:  # the latter for a host that no name can be made of
+        connection.close()
         raise HttpFailure(HttpFault.CONNECTION, f"no connection: {error}", sent=False) from error
 
 

@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from blsflow.domain.guards import Guards
 from blsflow.domain.policy import Mode
 from blsflow.domain.profit_guard import ProfitGuard
-from blsflow.domain.record import unpack_flat, with_benchmarks
+from blsflow.domain.record import rows_of, whole_machine_of
 from blsflow.domain.time_window import TimeWindow
-from blsflow.domain.verdict import Verdict, skip
+from blsflow.domain.verdict import Kept, Verdict, skip
 
 if TYPE_CHECKING:
     from blsflow.domain.machine import Machine
     from blsflow.domain.market import Market
     from blsflow.domain.policy import Policy
+
+
+class Decided(NamedTuple):
+    """A machine with its record and what was decided for it."""
+
+    record: bytes
+    machine: Machine
+    verdict: Verdict
 
 
 class Rules:
@@ -35,18 +43,30 @@ class Rules:
             return skip(machine, objection)
         return self._mode.decide(machine)
 
-    def decide_record(self, buffer: bytes | memoryview, offset: int) -> tuple[Machine, Verdict, int]:
-        """Decide for the machine whose record starts at `offset`; also where the next starts.
+    def decide_block(self, block: bytes) -> tuple[list[Kept], list[Decided]]:
+        """Decide for all machines of a block of records: those that stay in columns, the others in the block's order.
 
-        The same verdict as `decide`, quicker for most machines, which then come without their benchmarks: whoever looks at
+        The same verdicts as `decide`, quicker for most machines, which then come without their benchmarks: whoever looks at
         these has got benchmark requests, and a machine that has any comes whole.
         """
-        machine, figures, end = unpack_flat(buffer, offset)
-        objection = self._guards.objection(machine)
-        if objection is not None:
-            return machine, skip(machine, objection), end
-        verdict = self._mode.decide_ordinary(machine, figures)
-        if verdict is None:
-            machine = with_benchmarks(machine, figures)
-            verdict = self._mode.decide(machine)
-        return machine, verdict, end
+        kept: list[Kept] = []
+        decided: list[Decided] = []
+        for rows, records in rows_of(block):
+            others: dict[int, tuple[Machine, Verdict]] = {}
+            settled: set[int] = set()
+            if isinstance(self._mode, ProfitGuard):
+                stay, others = self._mode.decide_rows(rows, records)
+                settled.update(*(each.indexes for each in stay))
+                kept += stay
+            for index, row in enumerate(rows):
+                if index in others:
+                    decided.append(Decided(records[index], *others[index]))
+                elif index not in settled:
+                    machine = whole_machine_of(row)
+                    decided.append(Decided(records[index], machine, self.decide(machine)))
+        decided.sort(key=_machine_id)
+        return kept, decided
+
+
+def _machine_id(decided: Decided) -> int:
+    return decided.machine.machine_id

@@ -14,6 +14,7 @@ from blsflow.domain.machine import (
     Status,
 )
 from blsflow.domain.prices import FUTURE_TOLERANCE_SEC
+from blsflow.domain.prospects import Span
 from blsflow.domain.reasons import Reason
 
 if TYPE_CHECKING:
@@ -30,11 +31,10 @@ _ANY_HANDS_OFF: Final = OPERATOR_HOLD | UNDER_BENCHMARK | LOCKED
 class Guards:
     """The checks that come before any rule of a mode; prepared once per tick."""
 
-    __slots__ = ("_max_foreign_changes", "_newest_report", "_oldest_report")
+    __slots__ = ("_max_foreign_changes", "_reports")
 
     def __init__(self, policy: Policy, now: float) -> None:
-        self._oldest_report = now - policy.report_max_age_sec
-        self._newest_report = now + FUTURE_TOLERANCE_SEC
+        self._reports = heard_span(policy, now)
         self._max_foreign_changes = policy.max_foreign_changes
 
     def objection(self, machine: Machine) -> Reason | None:
@@ -53,8 +53,13 @@ class Guards:
 
     def is_offline(self, machine: Machine) -> bool:
         """Whether nothing is known of the machine now, for want of a report that counts."""
-        heard = self._oldest_report <= machine.reported_at <= self._newest_report
+        heard = self._reports.oldest <= machine.reported_at <= self._reports.newest
         return not heard and not _is_off_by_us(machine)
+
+
+def heard_span(policy: Policy, now: float) -> Span:
+    """When a report must have been made for it to count; a lead within a clock's drift is no future."""
+    return Span(now - policy.report_max_age_sec, now + FUTURE_TOLERANCE_SEC)
 
 
 def _is_off_by_us(machine: Machine) -> bool:

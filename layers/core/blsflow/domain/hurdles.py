@@ -61,6 +61,18 @@ def switch_hurdles(
     yield _change_pays(Reason.SWITCH_COST_NOT_RECOVERED, policy, terms, change)
 
 
+def why_not_switched(
+    policy: Policy, project_since: float, current_net: float, best_net: float, now: float
+) -> Reason | None:
+    """The first of the switch's hurdles that is not cleared, of those that need no terms: once per machine, hence in line."""
+    gain = best_net - current_net
+    if not now - project_since >= policy.min_dwell_sec:
+        return Reason.MIN_DWELL
+    if not gain >= policy.min_gain_cny_per_day:
+        return Reason.GAIN_BELOW_ABSOLUTE
+    return None if gain >= policy.min_gain_ratio * abs(current_net) else Reason.GAIN_BELOW_RATIO
+
+
 def start_hurdles(policy: Policy, terms: Terms, change: ProjectChange) -> Iterator[Hurdle]:
     """What stands before starting a machine that this scheduler stopped."""
     yield Hurdle(

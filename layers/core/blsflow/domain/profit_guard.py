@@ -5,7 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from blsflow.domain.columns import Columns
-from blsflow.domain.hurdles import change_to, first_not_cleared, start_hurdles, switch_hurdles
+from blsflow.domain.guards import heard_span
+from blsflow.domain.hurdles import (
+    change_to,
+    first_not_cleared,
+    start_hurdles,
+    switch_hurdles,
+    why_not_switched,
+)
 from blsflow.domain.machine import NO_PROJECT, STOPPED_BY_HUMAN, STOPPED_BY_SCHEDULER, Machine, Status
 from blsflow.domain.policy import NegativeProfitAction
 from blsflow.domain.prospects import (
@@ -19,8 +26,9 @@ from blsflow.domain.prospects import (
     worth_measuring,
 )
 from blsflow.domain.reasons import Action, Reason
+from blsflow.domain.record import PROJECT, PROJECT_SINCE, machine_of
 from blsflow.domain.terms import Terms, terms_of
-from blsflow.domain.verdict import Verdict, keep
+from blsflow.domain.verdict import Kept, Verdict, keep
 
 if TYPE_CHECKING:
     from blsflow.domain.market import Market
@@ -38,6 +46,7 @@ _CANDIDATE_NOT_MEASURED: Final = {
     BenchmarkState.EXPIRED: Reason.CANDIDATE_BENCHMARK_EXPIRED,
     BenchmarkState.INVALID: Reason.CANDIDATE_BENCHMARK_INVALID,
 }
+_HELD: Final = (Reason.ALREADY_BEST, Reason.MIN_DWELL, Reason.GAIN_BELOW_ABSOLUTE, Reason.GAIN_BELOW_RATIO)
 _WHEN_NEGATIVE: Final = {
     NegativeProfitAction.KEEP: Action.KEEP,
     NegativeProfitAction.STOP: Action.STOP,
@@ -53,7 +62,7 @@ class ProfitGuard:
         self._now = market.now.timestamp()
         self._span = valid_span(self._now, policy.benchmark_ttl_sec)
         self._terms = tuple(terms_of(policy, market, machines) for machines in market.classes)
-        self._columns = Columns(self._terms, self._span)
+        self._columns = Columns(self._terms, self._span, heard_span(policy, self._now))
 
     def decide(self, machine: Machine) -> Verdict:
         """The verdict for a machine that nothing keeps out of the tick."""
@@ -68,16 +77,40 @@ class ProfitGuard:
             return self._decide_unmeasured(machine, terms, prospects)
         return self._decide_mining(machine, terms, prospects, prospects.current_net)
 
-    def decide_ordinary(self, machine: Machine, figures: tuple[Any, ...]) -> Verdict | None:
-        """The same verdict for a machine without its benchmarks and their figures, if it is an ordinary one; else None."""
-        terms = self._terms[machine.class_index]
-        held = _why_held(machine, terms)
-        if held is not None:
-            return keep(machine, held)
-        prospects = self._columns.assess(machine, figures)
-        if prospects is None or prospects.current_net is None:
-            return None
-        return self._decide_mining(machine, terms, prospects, prospects.current_net)
+    def decide_rows(
+        self, rows: list[tuple[Any, ...]], records: list[bytes]
+    ) -> tuple[list[Kept], dict[int, tuple[Machine, Verdict]]]:
+        """The verdicts of the ordinary machines among those of some rows: in columns where they stay, of others by index.
+
+        They are those of `decide`, and nothing keeps such a machine out of the tick. The machines come without benchmarks.
+        """
+        kept = {reason: Kept(reason, [], [], [], [], []) for reason in _HELD}
+        moved: dict[int, tuple[Machine, Verdict]] = {}
+        best_already, policy, now = kept[Reason.ALREADY_BEST], self._policy, self._now
+        for valued in self._columns.value(rows):
+            for number, (index, current, top) in enumerate(
+                zip(valued.indexes, valued.currents, valued.tops, strict=True)
+            ):
+                stay, best = best_already, current
+                if not (current >= 0 and ties(current, top)):
+                    row = rows[index]
+                    best = valued.nets[number][valued.best_place(number)]
+                    held = None
+                    if best >= 0 and not ties(current, best):
+                        held = why_not_switched(policy, row[PROJECT_SINCE], current, best, now)
+                    if held is None:
+                        machine, prospects = machine_of(row), valued.prospects(number, row)
+                        terms = self._terms[valued.class_index]
+                        moved[index] = machine, self._decide_mining(machine, terms, prospects, current)
+                        continue
+                    stay = kept[held]
+                stay.indexes.append(index)
+                stay.current_nets.append(current)
+                stay.best_nets.append(best)
+        for stay in kept.values():
+            stay.records.extend([records[index] for index in stay.indexes])
+            stay.from_projects.extend([rows[index][PROJECT] for index in stay.indexes])
+        return list(kept.values()), moved
 
     def _decide_stopped(self, machine: Machine, terms: Terms, prospects: Prospects) -> Verdict:
         """A machine that this scheduler stopped starts again once that pays."""

@@ -28,6 +28,12 @@ LAYOUT = 1
 
 _HEADER = struct.Struct(">qiBBBBqddddqQQH")
 _BENCHMARK = struct.Struct(">qdddB")
+_COUNT = struct.Struct(">H")
+_COUNT_AT: Final = _HEADER.size - _COUNT.size
+PROJECT: Final = 6
+PROJECT_SINCE: Final = 9
+FIRST_FIGURE: Final = 15
+"""Where a row has the running project and since when it runs, and where its benchmarks begin."""
 FIGURES_PER_BENCHMARK: Final = 5
 # Half the cost of _make, once per machine, and per machine and project.
 _as_machine = partial(tuple.__new__, Machine)
@@ -58,37 +64,66 @@ def pack(machine: Machine) -> bytes:
 
 def unpack(buffer: bytes | memoryview, offset: int = 0) -> tuple[Machine, int]:
     """The machine whose record starts at `offset`, and where the next starts; `struct.error` if cut short."""
-    machine, figures, end = unpack_flat(buffer, offset)
-    return with_benchmarks(machine, figures), end
+    layout = _layout(_count_at(buffer, offset))
+    row = layout.unpack_from(buffer, offset)
+    return whole_machine_of(row), offset + layout.size
 
 
-def unpack_flat(buffer: bytes | memoryview, offset: int) -> tuple[Machine, tuple[Any, ...], int]:
-    """The machine without its benchmarks, the figures of all of them one after the other, and where the next record starts.
+def rows_of(block: bytes) -> Iterator[tuple[list[tuple[Any, ...]], list[bytes]]]:
+    """All records of a block with their rows: the fields in their order, those of benchmarks one after the other.
 
-    For most machines of a tick the figures are all that is needed, and named tuples of them cost as much as the decision.
+    Records with as many benchmarks come together, in their order, so that their rows have the same columns.
     """
+    size = _layout(_count_at(block, 0)).size if block else 1
+    high, low = block[_COUNT_AT::size], block[_COUNT_AT + 1 :: size]
+    records = [block[start : start + size] for start in range(0, len(block), size)]
+    alike = len(records) * size == len(block) and len(set(high)) <= 1 and len(set(low)) <= 1
+    for alike_records in [records] if alike else _by_count(block):
+        joined = block if alike else b"".join(alike_records)
+        yield list(_layout(_count_at(joined, 0)).iter_unpack(joined)), alike_records
+
+
+def machine_of(row: tuple[Any, ...]) -> Machine:
+    """The machine of a row, without its benchmarks."""
     (
         machine_id, class_index, status, foreign_changes, flags, _, project_id, hashrate_hs, power_w,
-        project_since, reported_at, overridden_by, allow_bits, deny_bits, count,
-    ) = _HEADER.unpack_from(buffer, offset)  # fmt: skip
-    layout = _benchmarks(count)
-    start = offset + _HEADER.size
-    machine = _as_machine((
+        project_since, reported_at, overridden_by, allow_bits, deny_bits, _,
+    ) = row[:FIRST_FIGURE]  # fmt: skip
+    return _as_machine((
         machine_id, class_index, status, project_id, hashrate_hs, power_w, project_since, reported_at,
         flags, foreign_changes, overridden_by, allow_bits, deny_bits, (),
     ))  # fmt: skip
-    return machine, layout.unpack_from(buffer, start), start + layout.size
 
 
-def with_benchmarks(machine: Machine, figures: tuple[Any, ...]) -> Machine:
-    """The machine with the benchmarks whose figures these are."""
-    each = [iter(figures)] * FIGURES_PER_BENCHMARK
-    return machine._replace(benchmarks=tuple(map(_as_benchmark, zip(*each, strict=True))))
+def whole_machine_of(row: tuple[Any, ...]) -> Machine:
+    """The machine of a row, with its benchmarks."""
+    return machine_of(row)._replace(benchmarks=_benchmarks_of(row))
+
+
+def _benchmarks_of(row: tuple[Any, ...]) -> tuple[Benchmark, ...]:
+    each = [iter(row[FIRST_FIGURE:])] * FIGURES_PER_BENCHMARK
+    return tuple(map(_as_benchmark, zip(*each, strict=True)))
+
+
+def _by_count(block: bytes) -> list[list[bytes]]:
+    found: dict[int, list[bytes]] = {}
+    offset, end = 0, len(block)
+    while offset < end:
+        count = _count_at(block, offset)
+        after = offset + _layout(count).size
+        found.setdefault(count, []).append(block[offset:after])
+        offset = after
+    return list(found.values())
+
+
+def _count_at(buffer: bytes | memoryview, offset: int) -> int:
+    (count,) = _COUNT.unpack_from(buffer, offset + _COUNT_AT)
+    return int(count)
 
 
 @cache
-def _benchmarks(count: int) -> struct.Struct:
-    return struct.Struct(">" + _BENCHMARK.format.removeprefix(">") * count)
+def _layout(count: int) -> struct.Struct:
+    return struct.Struct(_HEADER.format + _BENCHMARK.format.removeprefix(">") * count)
 
 
 def unpack_all(buffer: bytes | memoryview) -> Iterator[Machine]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from blsflow.domain.machine import NO_PROJECT, STOPPED_BY_HUMAN, Machine, Status
 from blsflow.domain.policy import Window, WindowAction
@@ -36,10 +36,6 @@ class TimeWindow:
         if window.action is WindowAction.POWER_OFF:
             return _rest(machine, Action.POWER_OFF, satisfied=machine.status == Status.OFF)
         return _run(machine, self._terms[machine.class_index], window)
-
-    def decide_ordinary(self, machine: Machine, _figures: tuple[Any, ...]) -> Verdict:
-        """The same verdict: benchmarks play no part."""
-        return self.decide(machine)
 
 
 def _rest(machine: Machine, action: Action, *, satisfied: bool) -> Verdict:

@@ -30,6 +30,17 @@ class Verdict(NamedTuple):
     benchmark_requests: tuple[int, ...] = ()
 
 
+class Kept(NamedTuple):
+    """Machines of a block, side by side, that stay as they are for one reason; nets in CNY per day."""
+
+    reason: Reason
+    indexes: list[int]
+    from_projects: list[int]
+    current_nets: list[float]
+    best_nets: list[float]
+    records: list[bytes]
+
+
 def skip(machine: Machine, reason: Reason) -> Verdict:
     """Nothing was decided for the machine."""
     return Verdict(Action.SKIP, reason, machine.project_id or None)

@@ -155,14 +155,17 @@ def _decide_machines(  # noqa: PLR0913, PLR0917 - the hot loop's names, bound on
     batches: Batches | None,
     why_withheld: Withheld | None,
 ) -> None:
-    decide_record = Rules(begun.policy, valuation.market).decide_record
+    decide_block = Rules(begun.policy, valuation.market).decide_block
 
     def take(block: bytes) -> None:
-        offset, end = 0, len(block)
         action: Action
         reason: Reason | Withheld
-        while offset < end:
-            machine, verdict, after = decide_record(block, offset)
+        kept, decided = decide_block(block)
+        for stay in kept:
+            tally.keep(stay)
+            if sink is not None:
+                sink.keep(stay)
+        for record, machine, verdict in decided:
             action, reason, attempt_id = verdict.action, verdict.reason, None
             if action in MOVES:
                 if why_withheld is not None:
@@ -175,8 +178,7 @@ def _decide_machines(  # noqa: PLR0913, PLR0917 - the hot loop's names, bound on
             if verdict.benchmark_requests:
                 tally.ask(machine, verdict, valuation.market)
             if sink is not None:
-                sink.add(block[offset:after], verdict, action=action, reason=reason, attempt_id=attempt_id)
-            offset = after
+                sink.add(record, verdict, action=action, reason=reason, attempt_id=attempt_id)
 
     above = overriding(begun.policy, inputs.others, inputs.classes, now=begun.ticked_at)
     tx.read_machines(begun.policy, inputs, above, take)

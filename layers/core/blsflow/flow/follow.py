@@ -1,5 +1,7 @@
 """Following open work a page at a time, whatever it is: claim, ask side by side, write what came back in time.
 
+A page is claimed before the one before it is written, so that the service is asked meanwhile.
+
 One slow or hanging service takes no more than its budget: what it did not answer by then stays claimed for a while and is
 asked again. One answer that cannot be written takes no other with it.
 """
@@ -13,6 +15,7 @@ from blsflow.ports import StoreUnavailable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from concurrent.futures import Future
     from datetime import datetime
     from uuid import UUID
 
@@ -48,12 +51,18 @@ def follow(
     answered_in_all = 0
     failures: dict[str, Exception] = {}
     pool = ThreadPoolExecutor(max_workers=concurrency, thread_name_prefix="read-back")
+
+    def claim() -> tuple[datetime, dict[Future[Answer], Item]] | None:
+        if not budget.is_left():
+            return None
+        asked_at, items = following.claim()
+        return (asked_at, {pool.submit(following.ask, item): item for item in items}) if items else None
+
     try:
-        while budget.is_left():
-            asked_at, items = following.claim()
-            if not items:
-                break
-            asked = {pool.submit(following.ask, item): item for item in items}
+        page = claim()
+        while page is not None:
+            ahead = claim()  # asked while this page is written
+            asked_at, asked = page
             done, late = wait(asked, timeout=budget.left_sec() * (1 - _WRITING_SHARE))
             for future in late:
                 future.cancel()
@@ -65,6 +74,7 @@ def follow(
                     failures[f"attempt {following.id_of(asked[future])}"] = error
             failures |= _write(following, asked_at, answered)
             answered_in_all += len(answered)
+            page = ahead
     finally:
         pool.shutdown(wait=False, cancel_futures=True)
     return answered_in_all, failures

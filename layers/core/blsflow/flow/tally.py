@@ -13,7 +13,7 @@ from blsflow.domain.verdict import MOVES
 if TYPE_CHECKING:
     from blsflow.domain.machine import Machine
     from blsflow.domain.market import Market
-    from blsflow.domain.verdict import Verdict
+    from blsflow.domain.verdict import Kept, Verdict
 
 _REQUESTS_PER_CLASS: Final = 10
 """Benchmarks asked for per class, project and tick: enough to learn a model, few enough not to sample a whole fleet."""
@@ -39,6 +39,11 @@ class Tally:
             if action != Action.SKIP:
                 self.gain_cny_per_day += gain_cny_per_day(verdict)
 
+    def keep(self, kept: Kept) -> None:
+        """Count machines that stay as they are."""
+        self.machines += len(kept.records)
+        self._counts[Action.KEEP, kept.reason] += len(kept.records)
+
     def ask(self, machine: Machine, verdict: Verdict, market: Market) -> None:
         """Ask for the benchmarks that a verdict misses, within what a class of machines needs."""
         for project_id in verdict.benchmark_requests:
@@ -52,7 +57,7 @@ class Tally:
 
     def counts(self) -> dict[str, int]:
         """Return machines by "action/reason"."""
-        return {f"{action}/{reason}": count for (action, reason), count in sorted(self._counts.items())}
+        return {f"{action}/{reason}": count for (action, reason), count in sorted((+self._counts).items())}
 
     def lose(self, action: str, reason: str, machines: int, gain_cny_per_day: float) -> None:
         """Count moves as skipped because somebody else took their locks."""

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from blsflow.domain.sampling import BenchmarkRequest
     from blsflow.domain.scan import ScanPlan
     from blsflow.domain.settle import OpenAttempt, Settlement
-    from blsflow.domain.verdict import Verdict
+    from blsflow.domain.verdict import Kept, Verdict
     from blsflow.ports.people import (
         AttemptEnd,
         Cancelled,
@@ -79,6 +79,9 @@ class DecisionSink(Protocol):
         self, record: bytes, verdict: Verdict, *, action: str, reason: str, attempt_id: UUID | None
     ) -> None:
         """Add one decision; ``record`` is the machine's packed input, stored as the explanation."""
+
+    def keep(self, kept: Kept) -> None:
+        """Add the decisions to leave some machines as they are, which no policy outranks."""
 
     def close(self) -> None:
         """Store all that was added."""

@@ -9,6 +9,9 @@ from __future__ import annotations
 import io
 import struct
 import tempfile
+from functools import cache
+from itertools import repeat
+from operator import itemgetter
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
@@ -16,7 +19,7 @@ if TYPE_CHECKING:
     from typing import BinaryIO
     from uuid import UUID
 
-    from blsflow.domain.verdict import Verdict
+    from blsflow.domain.verdict import Kept, Verdict
 
 _SIGNATURE: Final = b"PGCOPY\n\xff\r\n\0" + struct.pack(">ii", 0, 0)
 _TRAILER: Final = struct.pack(">h", -1)
@@ -69,6 +72,9 @@ _KEPT: Final = struct.Struct(">iq i i id id")
 _MOVED: Final = struct.Struct(">iq iq iq id id")
 _NULL: Final = struct.pack(">i", -1)
 _NOBODY: Final = bytes(8)
+_EIGHT: Final = struct.pack(">i", 8)
+_NOWHERE: Final = _NULL + _NULL + _EIGHT
+_MACHINE: Final = itemgetter(slice(0, 8))
 _PARTS: Final = 4096
 """So many pieces of rows, half a thousand rows, are put together before they are written."""
 _EPOCH_OFFSET_US: Final = 946_684_800_000_000
@@ -112,6 +118,24 @@ class DecisionSpool:
         if len(self._parts) >= _PARTS:
             self._flush()
 
+    def keep(self, kept: Kept) -> None:
+        """Append a row per machine, all of them at once."""
+        if not kept.records:
+            return
+        size = len(kept.records[0])
+        texts = _text("keep") + _text(kept.reason) + _text("keep") + _EIGHT
+        end = _NULL + _NULL + _LENGTH.pack(size)
+        pack = _kept_row(len(self._key), len(texts), len(end), size)
+        self._flush()
+        self._spool.write(
+            b"".join(
+                map(
+                    pack, repeat(self._key), map(_MACHINE, kept.records), repeat(texts), kept.from_projects,
+                    repeat(_NOWHERE), kept.current_nets, repeat(_EIGHT), kept.best_nets, repeat(end), kept.records,
+                )
+            )
+        )  # fmt: skip
+
     def finish(self) -> BinaryIO:
         """Return the stream, complete and at its beginning."""
         self._parts.append(_TRAILER)
@@ -122,6 +146,12 @@ class DecisionSpool:
     def _flush(self) -> None:
         self._spool.write(b"".join(self._parts))
         self._parts.clear()
+
+
+@cache
+def _kept_row(key: int, texts: int, end: int, record: int) -> Callable[..., bytes]:
+    """Packs: key, machine, texts, running project, nowhere to go, net, length, best net, end, record; lengths in bytes."""
+    return struct.Struct(f">{key}s8s{texts}sq{len(_NOWHERE)}sd4sd{end}s{record}s").pack
 
 
 def _text(value: str) -> bytes:

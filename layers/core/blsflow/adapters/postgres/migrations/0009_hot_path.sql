@@ -6,28 +6,33 @@ create table smart_schedule_machine_benchmark_entries (
     entries    bytea not null              -- in the layout of domain/record.py, in the order of projects
 ) with (fillfactor = 70);
 
--- Packs the benchmarks of one machine after the other. The machine's row is locked first, and its benchmarks are read by a
--- later statement: of two transactions that write benchmarks of one machine, the second sees what the first committed.
+create function smart_schedule_packed_benchmarks(machine_ids bigint[])
+returns table (machine_id bigint, entries bytea) language sql stable as $$
+    select changed.id,
+           coalesce(string_agg(int8send(b.project_id) || float8send(coalesce(b.hashrate_hs, 'NaN'))
+                               || float8send(coalesce(b.power_w, 'NaN')) || float8send(date_part('epoch', b.sampled_at))
+                               || charsend((b.power_estimated::int | (b.shared_from is not null)::int * 2
+                                            | b.flagged::int * 4)::"char"), ''::bytea order by b.project_id), '')
+    from unnest(machine_ids) as changed (id)
+    left join smart_schedule_machine_project_benchmarks b on b.machine_id = changed.id
+    group by changed.id
+$$;
+
+-- Packs the benchmarks of one machine after the other. The machine's row is locked before its benchmarks are read for good,
+-- by a later statement: of two transactions that write benchmarks of one machine, the second sees what the first committed.
+-- New machines get their rows in their order, and rows that stay as they are are not written anew: a tick reads them in
+-- that order, at half the cost of rows that lie anywhere.
 create function smart_schedule_pack_benchmarks(machine_ids bigint[]) returns void language plpgsql as $$
 begin
     insert into smart_schedule_machine_benchmark_entries (machine_id, entries)
-    select id, '' from unnest(machine_ids) id order by id
+    select p.machine_id, p.entries from smart_schedule_packed_benchmarks(machine_ids) p order by p.machine_id
     on conflict (machine_id) do nothing;
-    perform from smart_schedule_machine_benchmark_entries where machine_id = any (machine_ids) order by machine_id for update;
+    perform from smart_schedule_machine_benchmark_entries e where e.machine_id = any (machine_ids)
+    order by e.machine_id for update;
     update smart_schedule_machine_benchmark_entries e
-    set entries = coalesce(packed.entries, '')
-    from unnest(machine_ids) as changed (id)
-    left join (
-        select b.machine_id,
-               string_agg(int8send(b.project_id) || float8send(coalesce(b.hashrate_hs, 'NaN'))
-                          || float8send(coalesce(b.power_w, 'NaN')) || float8send(date_part('epoch', b.sampled_at))
-                          || charsend((b.power_estimated::int | (b.shared_from is not null)::int * 2
-                                       | b.flagged::int * 4)::"char"), ''::bytea order by b.project_id) as entries
-        from smart_schedule_machine_project_benchmarks b
-        where b.machine_id = any (machine_ids)
-        group by b.machine_id
-    ) packed on packed.machine_id = changed.id
-    where e.machine_id = changed.id;
+    set entries = p.entries
+    from smart_schedule_packed_benchmarks(machine_ids) p
+    where e.machine_id = p.machine_id and e.entries <> p.entries;
 end $$;
 
 create function smart_schedule_benchmarks_changed() returns trigger language plpgsql as $$
