@@ -80,7 +80,8 @@ def _bare(cursor: Cursor[Any], each: list[float]) -> float:
 
 
 def _looked_up(cursor: Cursor[Any], policy: int) -> list[Any]:
-    return cursor.execute(_BARE, (policy,), prepare=True).fetchall()
+    rows: list[Any] = cursor.execute(_BARE, (policy,), prepare=True).fetchall()
+    return rows
 
 
 def _policies() -> list[int]:
