@@ -1304,6 +1304,14 @@ ALTER TABLE ONLY public.smart_schedule_ticks
 ALTER TABLE ONLY public.smart_schedule_ticks
     ADD CONSTRAINT smart_schedule_ticks_policy_id_fkey FOREIGN KEY (policy_id) REFERENCES public.smart_schedule_policy_groups(id);
 
+CREATE POLICY of_own_machine ON public.smart_schedule_machine_locks AS RESTRICTIVE FOR INSERT TO blsflow_tenant WITH CHECK (((tenant_id = public.smart_schedule_tenant()) AND (EXISTS ( SELECT
+   FROM smart_schedule_tenant.machines m
+  WHERE (m.id = smart_schedule_machine_locks.machine_id)))));
+
+CREATE POLICY of_own_machine ON public.smart_schedule_machine_states AS RESTRICTIVE FOR INSERT TO blsflow_tenant WITH CHECK (((tenant_id = public.smart_schedule_tenant()) AND (EXISTS ( SELECT
+   FROM smart_schedule_tenant.machines m
+  WHERE (m.id = smart_schedule_machine_states.machine_id)))));
+
 CREATE POLICY of_tenant ON public.smart_schedule_attempt_machines TO blsflow_tenant USING ((EXISTS ( SELECT
    FROM public.smart_schedule_attempts a
   WHERE (a.id = smart_schedule_attempt_machines.attempt_id))));
@@ -1328,13 +1336,13 @@ CREATE POLICY of_tenant ON public.smart_schedule_machine_decisions TO blsflow_te
    FROM public.smart_schedule_ticks t
   WHERE (t.id = smart_schedule_machine_decisions.tick_id))));
 
-CREATE POLICY of_tenant ON public.smart_schedule_machine_locks TO blsflow_tenant USING ((EXISTS ( SELECT
+CREATE POLICY of_tenant ON public.smart_schedule_machine_locks TO blsflow_tenant USING (((tenant_id = public.smart_schedule_tenant()) OR (EXISTS ( SELECT
    FROM smart_schedule_tenant.machines m
-  WHERE (m.id = smart_schedule_machine_locks.machine_id))));
+  WHERE (m.id = smart_schedule_machine_locks.machine_id)))));
 
-CREATE POLICY of_tenant ON public.smart_schedule_machine_states TO blsflow_tenant USING ((EXISTS ( SELECT
+CREATE POLICY of_tenant ON public.smart_schedule_machine_states TO blsflow_tenant USING (((tenant_id = public.smart_schedule_tenant()) OR (EXISTS ( SELECT
    FROM smart_schedule_tenant.machines m
-  WHERE (m.id = smart_schedule_machine_states.machine_id))));
+  WHERE (m.id = smart_schedule_machine_states.machine_id)))));
 
 CREATE POLICY of_tenant ON public.smart_schedule_occurrences TO blsflow_tenant USING ((tenant_id = public.smart_schedule_tenant()));
 
