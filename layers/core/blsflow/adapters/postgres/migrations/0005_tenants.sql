@@ -3,21 +3,32 @@
 -- The API's transactions take the role `blsflow_tenant` and name their tenant in the setting `blsflow.tenant`. Workers and
 -- operators of the whole deployment own the tables and pass by these policies.
 
+-- Roles are shared by all databases of a server: one that another deployment or an administrator made is used as it is.
 do $$
 begin
-    create role blsflow_tenant nologin;
-exception when duplicate_object or unique_violation then
-    null;  -- roles are shared by all databases of a server
+    if to_regrole('blsflow_tenant') is null then
+        create role blsflow_tenant nologin;
+    end if;
+exception
+    when duplicate_object or unique_violation then
+        null;
+    when insufficient_privilege then
+        raise insufficient_privilege using message = format(
+            'the database user %1$I may not create the role blsflow_tenant; have an administrator of the server run: '
+            'create role blsflow_tenant nologin; grant blsflow_tenant to %1$I;', current_user);
 end $$;
 
--- One who creates a role may administer it, which is not yet to take it; a superuser may take any.
+-- One who creates a role may administer it, which is not yet to take it; what another one created is another one's to grant.
 do $$
 begin
-    if not pg_has_role(current_user, 'blsflow_tenant', 'member')
-       or (current_setting('server_version_num')::integer >= 160000
-           and not (select rolsuper from pg_roles where rolname = current_user)) then
+    if not pg_has_role(current_user, 'blsflow_tenant',
+                       case when current_setting('server_version_num')::integer >= 160000 then 'set' else 'member' end) then
         execute format('grant blsflow_tenant to %I', current_user);
     end if;
+exception when insufficient_privilege then
+    raise insufficient_privilege using message = format(
+        'there is a role blsflow_tenant that the database user %1$I may neither take nor grant itself; have an administrator '
+        'of the server run: grant blsflow_tenant to %1$I;', current_user);
 end $$;
 
 -- The tenant of this transaction; without one nothing is anybody's.
