@@ -850,7 +850,7 @@ ALTER TABLE public.smart_schedule_ticks ALTER COLUMN id ADD GENERATED ALWAYS AS 
     CACHE 1
 );
 
-CREATE VIEW smart_schedule_tenant.cluster_tariff_periods WITH (security_barrier='true') AS
+CREATE VIEW smart_schedule_tenant.cluster_tariff_periods AS
  SELECT id,
     tariff_id,
     name,
@@ -867,9 +867,9 @@ CREATE VIEW smart_schedule_tenant.cluster_tariff_periods WITH (security_barrier=
   WHERE (tariff_id IN ( SELECT t.id
            FROM (public.cluster_tariffs t
              JOIN public.clusters c ON ((c.id = t.cluster_id)))
-          WHERE (c.tenant_id = public.smart_schedule_tenant())));
+          WHERE (c.tenant_id = ( SELECT public.smart_schedule_tenant() AS smart_schedule_tenant))));
 
-CREATE VIEW smart_schedule_tenant.cluster_tariffs WITH (security_barrier='true') AS
+CREATE VIEW smart_schedule_tenant.cluster_tariffs AS
  SELECT id,
     cluster_id,
     name,
@@ -881,17 +881,16 @@ CREATE VIEW smart_schedule_tenant.cluster_tariffs WITH (security_barrier='true')
    FROM public.cluster_tariffs t
   WHERE (cluster_id IN ( SELECT c.id
            FROM public.clusters c
-          WHERE (c.tenant_id = public.smart_schedule_tenant())));
+          WHERE (c.tenant_id = ( SELECT public.smart_schedule_tenant() AS smart_schedule_tenant))));
 
-CREATE VIEW smart_schedule_tenant.clusters WITH (security_barrier='true') AS
+CREATE VIEW smart_schedule_tenant.clusters AS
  SELECT id,
     tenant_id,
-    name,
     time_zone
    FROM public.clusters
-  WHERE (tenant_id = public.smart_schedule_tenant());
+  WHERE (tenant_id = ( SELECT public.smart_schedule_tenant() AS smart_schedule_tenant));
 
-CREATE VIEW smart_schedule_tenant.machine_mining_runtime WITH (security_barrier='true') AS
+CREATE VIEW smart_schedule_tenant.machine_mining_runtime AS
  SELECT machine_id,
     status,
     project_id,
@@ -901,7 +900,7 @@ CREATE VIEW smart_schedule_tenant.machine_mining_runtime WITH (security_barrier=
    FROM public.machine_mining_runtime r
   WHERE (EXISTS ( SELECT
            FROM public.machines m
-          WHERE ((m.id = r.machine_id) AND (m.tenant_id = public.smart_schedule_tenant()))));
+          WHERE ((m.id = r.machine_id) AND (m.tenant_id = ( SELECT public.smart_schedule_tenant() AS smart_schedule_tenant)))));
 
 CREATE VIEW smart_schedule_tenant.machine_models AS
  SELECT model,
@@ -910,26 +909,25 @@ CREATE VIEW smart_schedule_tenant.machine_models AS
     nameplate_power_w
    FROM public.machine_models;
 
-CREATE VIEW smart_schedule_tenant.machines WITH (security_barrier='true') AS
+CREATE VIEW smart_schedule_tenant.machines AS
  SELECT id,
     tenant_id,
     cluster_id,
     model,
-    name,
     operator_hold
    FROM public.machines
-  WHERE (tenant_id = public.smart_schedule_tenant());
+  WHERE (tenant_id = ( SELECT public.smart_schedule_tenant() AS smart_schedule_tenant));
 
-CREATE VIEW smart_schedule_tenant.metric_powers WITH (security_barrier='true') AS
+CREATE VIEW smart_schedule_tenant.metric_powers AS
  SELECT machine_id,
     measured_at,
     power_w
    FROM public.metric_powers p
   WHERE (EXISTS ( SELECT
            FROM public.machines m
-          WHERE ((m.id = p.machine_id) AND (m.tenant_id = public.smart_schedule_tenant()))));
+          WHERE ((m.id = p.machine_id) AND (m.tenant_id = ( SELECT public.smart_schedule_tenant() AS smart_schedule_tenant)))));
 
-CREATE VIEW smart_schedule_tenant.project_run_configurations WITH (security_barrier='true') AS
+CREATE VIEW smart_schedule_tenant.project_run_configurations AS
  SELECT id,
     project_id,
     model,
@@ -937,28 +935,26 @@ CREATE VIEW smart_schedule_tenant.project_run_configurations WITH (security_barr
    FROM public.project_run_configurations c
   WHERE (project_id IN ( SELECT p.id
            FROM public.projects p
-          WHERE (p.tenant_id = public.smart_schedule_tenant())));
+          WHERE (p.tenant_id = ( SELECT public.smart_schedule_tenant() AS smart_schedule_tenant))));
 
-CREATE VIEW smart_schedule_tenant.projects WITH (security_barrier='true') AS
+CREATE VIEW smart_schedule_tenant.projects AS
  SELECT id,
     tenant_id,
     name,
-    coin,
     price_key,
-    algorithm,
-    pool
+    algorithm
    FROM public.projects
-  WHERE (tenant_id = public.smart_schedule_tenant());
+  WHERE (tenant_id = ( SELECT public.smart_schedule_tenant() AS smart_schedule_tenant));
 
-CREATE VIEW smart_schedule_tenant.smart_schedule_machine_benchmark_entries WITH (security_barrier='true') AS
+CREATE VIEW smart_schedule_tenant.smart_schedule_machine_benchmark_entries AS
  SELECT machine_id,
     entries
    FROM public.smart_schedule_machine_benchmark_entries e
   WHERE (EXISTS ( SELECT
            FROM public.machines m
-          WHERE ((m.id = e.machine_id) AND (m.tenant_id = public.smart_schedule_tenant()))));
+          WHERE ((m.id = e.machine_id) AND (m.tenant_id = ( SELECT public.smart_schedule_tenant() AS smart_schedule_tenant)))));
 
-CREATE VIEW smart_schedule_tenant.smart_schedule_machine_project_benchmarks WITH (security_barrier='true') AS
+CREATE VIEW smart_schedule_tenant.smart_schedule_machine_project_benchmarks AS
  SELECT machine_id,
     project_id,
     hashrate_hs,
@@ -972,7 +968,7 @@ CREATE VIEW smart_schedule_tenant.smart_schedule_machine_project_benchmarks WITH
    FROM public.smart_schedule_machine_project_benchmarks b
   WHERE (EXISTS ( SELECT
            FROM public.machines m
-          WHERE ((m.id = b.machine_id) AND (m.tenant_id = public.smart_schedule_tenant()))));
+          WHERE ((m.id = b.machine_id) AND (m.tenant_id = ( SELECT public.smart_schedule_tenant() AS smart_schedule_tenant)))));
 
 ALTER TABLE ONLY public.smart_schedule_log_events ATTACH PARTITION public.smart_schedule_log_events_default DEFAULT;
 
@@ -1336,11 +1332,11 @@ CREATE POLICY of_tenant ON public.smart_schedule_machine_decisions TO blsflow_te
    FROM public.smart_schedule_ticks t
   WHERE (t.id = smart_schedule_machine_decisions.tick_id))));
 
-CREATE POLICY of_tenant ON public.smart_schedule_machine_locks TO blsflow_tenant USING (((tenant_id = public.smart_schedule_tenant()) OR (EXISTS ( SELECT
+CREATE POLICY of_tenant ON public.smart_schedule_machine_locks TO blsflow_tenant USING (((tenant_id = ( SELECT public.smart_schedule_tenant() AS smart_schedule_tenant)) OR (EXISTS ( SELECT
    FROM smart_schedule_tenant.machines m
   WHERE (m.id = smart_schedule_machine_locks.machine_id)))));
 
-CREATE POLICY of_tenant ON public.smart_schedule_machine_states TO blsflow_tenant USING (((tenant_id = public.smart_schedule_tenant()) OR (EXISTS ( SELECT
+CREATE POLICY of_tenant ON public.smart_schedule_machine_states TO blsflow_tenant USING (((tenant_id = ( SELECT public.smart_schedule_tenant() AS smart_schedule_tenant)) OR (EXISTS ( SELECT
    FROM smart_schedule_tenant.machines m
   WHERE (m.id = smart_schedule_machine_states.machine_id)))));
 

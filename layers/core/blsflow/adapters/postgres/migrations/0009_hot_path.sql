@@ -57,7 +57,7 @@ create trigger smart_schedule_benchmarks_truncated after truncate on smart_sched
 lock table smart_schedule_machine_project_benchmarks in share mode;
 select smart_schedule_pack_benchmarks(array(select distinct machine_id from smart_schedule_machine_project_benchmarks));
 
-create view smart_schedule_tenant.smart_schedule_machine_benchmark_entries with (security_barrier) as
+create view smart_schedule_tenant.smart_schedule_machine_benchmark_entries as
     select e.* from smart_schedule_machine_benchmark_entries e
-    where exists (select from machines m where m.id = e.machine_id and m.tenant_id = smart_schedule_tenant());
+    where exists (select from machines m where m.id = e.machine_id and m.tenant_id = (select smart_schedule_tenant()));
 grant select on smart_schedule_tenant.smart_schedule_machine_benchmark_entries to blsflow_tenant;
