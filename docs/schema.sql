@@ -9,8 +9,12 @@ begin
     case tg_op
         when 'TRUNCATE' then
             truncate smart_schedule_machine_benchmark_entries;
-        when 'UPDATE' then
-            perform smart_schedule_pack_benchmarks(array(select machine_id from changed union select machine_id from former));
+        when 'UPDATE' then  -- of what is packed, that is: drifted readings, which are noted beside a benchmark, are not
+            perform smart_schedule_pack_benchmarks(array(
+                select distinct machine_id from changed c full join former f using (machine_id, project_id)
+                where (c.hashrate_hs, c.power_w, c.power_estimated, c.sampled_at, c.flagged, c.shared_from is null)
+                      is distinct from
+                      (f.hashrate_hs, f.power_w, f.power_estimated, f.sampled_at, f.flagged, f.shared_from is null)));
         else
             perform smart_schedule_pack_benchmarks(array(select distinct machine_id from changed));
     end case;
@@ -1151,11 +1155,19 @@ CREATE UNIQUE INDEX smart_schedule_freezes_open ON public.smart_schedule_freezes
 
 CREATE INDEX smart_schedule_log_events_by_commit ON ONLY public.smart_schedule_log_events USING btree (xid, id);
 
-CREATE INDEX smart_schedule_log_events_by_policy ON ONLY public.smart_schedule_log_events USING btree (policy_id, xid, id);
+CREATE INDEX smart_schedule_log_events_by_policy ON ONLY public.smart_schedule_log_events USING btree (policy_id, id);
 
-CREATE INDEX smart_schedule_log_events_by_tenant ON ONLY public.smart_schedule_log_events USING btree (tenant_id, xid, id);
+CREATE INDEX smart_schedule_log_events_by_tenant ON ONLY public.smart_schedule_log_events USING btree (tenant_id, id);
+
+CREATE INDEX smart_schedule_log_events_default_policy_id_id_idx ON public.smart_schedule_log_events_default USING btree (policy_id, id);
+
+CREATE INDEX smart_schedule_log_events_followed_by_policy ON ONLY public.smart_schedule_log_events USING btree (policy_id, xid, id);
 
 CREATE INDEX smart_schedule_log_events_default_policy_id_xid_id_idx ON public.smart_schedule_log_events_default USING btree (policy_id, xid, id);
+
+CREATE INDEX smart_schedule_log_events_default_tenant_id_id_idx ON public.smart_schedule_log_events_default USING btree (tenant_id, id);
+
+CREATE INDEX smart_schedule_log_events_followed_by_tenant ON ONLY public.smart_schedule_log_events USING btree (tenant_id, xid, id);
 
 CREATE INDEX smart_schedule_log_events_default_tenant_id_xid_id_idx ON public.smart_schedule_log_events_default USING btree (tenant_id, xid, id);
 
@@ -1217,9 +1229,13 @@ CREATE INDEX smart_schedule_ticks_of_policy ON public.smart_schedule_ticks USING
 
 ALTER INDEX public.smart_schedule_log_events_pkey ATTACH PARTITION public.smart_schedule_log_events_default_pkey;
 
-ALTER INDEX public.smart_schedule_log_events_by_policy ATTACH PARTITION public.smart_schedule_log_events_default_policy_id_xid_id_idx;
+ALTER INDEX public.smart_schedule_log_events_by_policy ATTACH PARTITION public.smart_schedule_log_events_default_policy_id_id_idx;
 
-ALTER INDEX public.smart_schedule_log_events_by_tenant ATTACH PARTITION public.smart_schedule_log_events_default_tenant_id_xid_id_idx;
+ALTER INDEX public.smart_schedule_log_events_followed_by_policy ATTACH PARTITION public.smart_schedule_log_events_default_policy_id_xid_id_idx;
+
+ALTER INDEX public.smart_schedule_log_events_by_tenant ATTACH PARTITION public.smart_schedule_log_events_default_tenant_id_id_idx;
+
+ALTER INDEX public.smart_schedule_log_events_followed_by_tenant ATTACH PARTITION public.smart_schedule_log_events_default_tenant_id_xid_id_idx;
 
 ALTER INDEX public.smart_schedule_log_events_by_commit ATTACH PARTITION public.smart_schedule_log_events_default_xid_id_idx;
 
