@@ -9,8 +9,12 @@ begin
     case tg_op
         when 'TRUNCATE' then
             truncate smart_schedule_machine_benchmark_entries;
-        when 'UPDATE' then
-            perform smart_schedule_pack_benchmarks(array(select machine_id from changed union select machine_id from former));
+        when 'UPDATE' then  -- of what is packed, that is: drifted readings, which are noted beside a benchmark, are not
+            perform smart_schedule_pack_benchmarks(array(
+                select distinct machine_id from changed c full join former f using (machine_id, project_id)
+                where (c.hashrate_hs, c.power_w, c.power_estimated, c.sampled_at, c.flagged, c.shared_from is null)
+                      is distinct from
+                      (f.hashrate_hs, f.power_w, f.power_estimated, f.sampled_at, f.flagged, f.shared_from is null)));
         else
             perform smart_schedule_pack_benchmarks(array(select distinct machine_id from changed));
     end case;
@@ -854,7 +858,7 @@ ALTER TABLE public.smart_schedule_ticks ALTER COLUMN id ADD GENERATED ALWAYS AS 
     CACHE 1
 );
 
-CREATE VIEW smart_schedule_tenant.cluster_tariff_periods WITH (security_barrier='true') AS
+CREATE VIEW smart_schedule_tenant.cluster_tariff_periods AS
  SELECT id,
     tariff_id,
     name,
@@ -871,9 +875,9 @@ CREATE VIEW smart_schedule_tenant.cluster_tariff_periods WITH (security_barrier=
   WHERE (tariff_id IN ( SELECT t.id
            FROM (public.cluster_tariffs t
              JOIN public.clusters c ON ((c.id = t.cluster_id)))
-          WHERE (c.tenant_id = public.smart_schedule_tenant())));
+          WHERE (c.tenant_id = ( SELECT public.smart_schedule_tenant() AS smart_schedule_tenant))));
 
-CREATE VIEW smart_schedule_tenant.cluster_tariffs WITH (security_barrier='true') AS
+CREATE VIEW smart_schedule_tenant.cluster_tariffs AS
  SELECT id,
     cluster_id,
     name,
@@ -885,17 +889,16 @@ CREATE VIEW smart_schedule_tenant.cluster_tariffs WITH (security_barrier='true')
    FROM public.cluster_tariffs t
   WHERE (cluster_id IN ( SELECT c.id
            FROM public.clusters c
-          WHERE (c.tenant_id = public.smart_schedule_tenant())));
+          WHERE (c.tenant_id = ( SELECT public.smart_schedule_tenant() AS smart_schedule_tenant))));
 
-CREATE VIEW smart_schedule_tenant.clusters WITH (security_barrier='true') AS
+CREATE VIEW smart_schedule_tenant.clusters AS
  SELECT id,
     tenant_id,
-    name,
     time_zone
    FROM public.clusters
-  WHERE (tenant_id = public.smart_schedule_tenant());
+  WHERE (tenant_id = ( SELECT public.smart_schedule_tenant() AS smart_schedule_tenant));
 
-CREATE VIEW smart_schedule_tenant.machine_mining_runtime WITH (security_barrier='true') AS
+CREATE VIEW smart_schedule_tenant.machine_mining_runtime AS
  SELECT machine_id,
     status,
     project_id,
@@ -905,7 +908,7 @@ CREATE VIEW smart_schedule_tenant.machine_mining_runtime WITH (security_barrier=
    FROM public.machine_mining_runtime r
   WHERE (EXISTS ( SELECT
            FROM public.machines m
-          WHERE ((m.id = r.machine_id) AND (m.tenant_id = public.smart_schedule_tenant()))));
+          WHERE ((m.id = r.machine_id) AND (m.tenant_id = ( SELECT public.smart_schedule_tenant() AS smart_schedule_tenant)))));
 
 CREATE VIEW smart_schedule_tenant.machine_models AS
  SELECT model,
@@ -914,26 +917,25 @@ CREATE VIEW smart_schedule_tenant.machine_models AS
     nameplate_power_w
    FROM public.machine_models;
 
-CREATE VIEW smart_schedule_tenant.machines WITH (security_barrier='true') AS
+CREATE VIEW smart_schedule_tenant.machines AS
  SELECT id,
     tenant_id,
     cluster_id,
     model,
-    name,
     operator_hold
    FROM public.machines
-  WHERE (tenant_id = public.smart_schedule_tenant());
+  WHERE (tenant_id = ( SELECT public.smart_schedule_tenant() AS smart_schedule_tenant));
 
-CREATE VIEW smart_schedule_tenant.metric_powers WITH (security_barrier='true') AS
+CREATE VIEW smart_schedule_tenant.metric_powers AS
  SELECT machine_id,
     measured_at,
     power_w
    FROM public.metric_powers p
   WHERE (EXISTS ( SELECT
            FROM public.machines m
-          WHERE ((m.id = p.machine_id) AND (m.tenant_id = public.smart_schedule_tenant()))));
+          WHERE ((m.id = p.machine_id) AND (m.tenant_id = ( SELECT public.smart_schedule_tenant() AS smart_schedule_tenant)))));
 
-CREATE VIEW smart_schedule_tenant.project_run_configurations WITH (security_barrier='true') AS
+CREATE VIEW smart_schedule_tenant.project_run_configurations AS
  SELECT id,
     project_id,
     model,
@@ -941,28 +943,26 @@ CREATE VIEW smart_schedule_tenant.project_run_configurations WITH (security_barr
    FROM public.project_run_configurations c
   WHERE (project_id IN ( SELECT p.id
            FROM public.projects p
-          WHERE (p.tenant_id = public.smart_schedule_tenant())));
+          WHERE (p.tenant_id = ( SELECT public.smart_schedule_tenant() AS smart_schedule_tenant))));
 
-CREATE VIEW smart_schedule_tenant.projects WITH (security_barrier='true') AS
+CREATE VIEW smart_schedule_tenant.projects AS
  SELECT id,
     tenant_id,
     name,
-    coin,
     price_key,
-    algorithm,
-    pool
+    algorithm
    FROM public.projects
-  WHERE (tenant_id = public.smart_schedule_tenant());
+  WHERE (tenant_id = ( SELECT public.smart_schedule_tenant() AS smart_schedule_tenant));
 
-CREATE VIEW smart_schedule_tenant.smart_schedule_machine_benchmark_entries WITH (security_barrier='true') AS
+CREATE VIEW smart_schedule_tenant.smart_schedule_machine_benchmark_entries AS
  SELECT machine_id,
     entries
    FROM public.smart_schedule_machine_benchmark_entries e
   WHERE (EXISTS ( SELECT
            FROM public.machines m
-          WHERE ((m.id = e.machine_id) AND (m.tenant_id = public.smart_schedule_tenant()))));
+          WHERE ((m.id = e.machine_id) AND (m.tenant_id = ( SELECT public.smart_schedule_tenant() AS smart_schedule_tenant)))));
 
-CREATE VIEW smart_schedule_tenant.smart_schedule_machine_project_benchmarks WITH (security_barrier='true') AS
+CREATE VIEW smart_schedule_tenant.smart_schedule_machine_project_benchmarks AS
  SELECT machine_id,
     project_id,
     hashrate_hs,
@@ -976,7 +976,7 @@ CREATE VIEW smart_schedule_tenant.smart_schedule_machine_project_benchmarks WITH
    FROM public.smart_schedule_machine_project_benchmarks b
   WHERE (EXISTS ( SELECT
            FROM public.machines m
-          WHERE ((m.id = b.machine_id) AND (m.tenant_id = public.smart_schedule_tenant()))));
+          WHERE ((m.id = b.machine_id) AND (m.tenant_id = ( SELECT public.smart_schedule_tenant() AS smart_schedule_tenant)))));
 
 ALTER TABLE ONLY public.smart_schedule_log_events ATTACH PARTITION public.smart_schedule_log_events_default DEFAULT;
 
@@ -1159,11 +1159,19 @@ CREATE UNIQUE INDEX smart_schedule_freezes_open ON public.smart_schedule_freezes
 
 CREATE INDEX smart_schedule_log_events_by_commit ON ONLY public.smart_schedule_log_events USING btree (xid, id);
 
-CREATE INDEX smart_schedule_log_events_by_policy ON ONLY public.smart_schedule_log_events USING btree (policy_id, xid, id);
+CREATE INDEX smart_schedule_log_events_by_policy ON ONLY public.smart_schedule_log_events USING btree (policy_id, id);
 
-CREATE INDEX smart_schedule_log_events_by_tenant ON ONLY public.smart_schedule_log_events USING btree (tenant_id, xid, id);
+CREATE INDEX smart_schedule_log_events_by_tenant ON ONLY public.smart_schedule_log_events USING btree (tenant_id, id);
+
+CREATE INDEX smart_schedule_log_events_default_policy_id_id_idx ON public.smart_schedule_log_events_default USING btree (policy_id, id);
+
+CREATE INDEX smart_schedule_log_events_followed_by_policy ON ONLY public.smart_schedule_log_events USING btree (policy_id, xid, id);
 
 CREATE INDEX smart_schedule_log_events_default_policy_id_xid_id_idx ON public.smart_schedule_log_events_default USING btree (policy_id, xid, id);
+
+CREATE INDEX smart_schedule_log_events_default_tenant_id_id_idx ON public.smart_schedule_log_events_default USING btree (tenant_id, id);
+
+CREATE INDEX smart_schedule_log_events_followed_by_tenant ON ONLY public.smart_schedule_log_events USING btree (tenant_id, xid, id);
 
 CREATE INDEX smart_schedule_log_events_default_tenant_id_xid_id_idx ON public.smart_schedule_log_events_default USING btree (tenant_id, xid, id);
 
@@ -1225,9 +1233,13 @@ CREATE INDEX smart_schedule_ticks_of_policy ON public.smart_schedule_ticks USING
 
 ALTER INDEX public.smart_schedule_log_events_pkey ATTACH PARTITION public.smart_schedule_log_events_default_pkey;
 
-ALTER INDEX public.smart_schedule_log_events_by_policy ATTACH PARTITION public.smart_schedule_log_events_default_policy_id_xid_id_idx;
+ALTER INDEX public.smart_schedule_log_events_by_policy ATTACH PARTITION public.smart_schedule_log_events_default_policy_id_id_idx;
 
-ALTER INDEX public.smart_schedule_log_events_by_tenant ATTACH PARTITION public.smart_schedule_log_events_default_tenant_id_xid_id_idx;
+ALTER INDEX public.smart_schedule_log_events_followed_by_policy ATTACH PARTITION public.smart_schedule_log_events_default_policy_id_xid_id_idx;
+
+ALTER INDEX public.smart_schedule_log_events_by_tenant ATTACH PARTITION public.smart_schedule_log_events_default_tenant_id_id_idx;
+
+ALTER INDEX public.smart_schedule_log_events_followed_by_tenant ATTACH PARTITION public.smart_schedule_log_events_default_tenant_id_xid_id_idx;
 
 ALTER INDEX public.smart_schedule_log_events_by_commit ATTACH PARTITION public.smart_schedule_log_events_default_xid_id_idx;
 
@@ -1308,6 +1320,14 @@ ALTER TABLE ONLY public.smart_schedule_ticks
 ALTER TABLE ONLY public.smart_schedule_ticks
     ADD CONSTRAINT smart_schedule_ticks_policy_id_fkey FOREIGN KEY (policy_id) REFERENCES public.smart_schedule_policy_groups(id);
 
+CREATE POLICY of_own_machine ON public.smart_schedule_machine_locks AS RESTRICTIVE FOR INSERT TO blsflow_tenant WITH CHECK (((tenant_id = public.smart_schedule_tenant()) AND (EXISTS ( SELECT
+   FROM smart_schedule_tenant.machines m
+  WHERE (m.id = smart_schedule_machine_locks.machine_id)))));
+
+CREATE POLICY of_own_machine ON public.smart_schedule_machine_states AS RESTRICTIVE FOR INSERT TO blsflow_tenant WITH CHECK (((tenant_id = public.smart_schedule_tenant()) AND (EXISTS ( SELECT
+   FROM smart_schedule_tenant.machines m
+  WHERE (m.id = smart_schedule_machine_states.machine_id)))));
+
 CREATE POLICY of_tenant ON public.smart_schedule_attempt_machines TO blsflow_tenant USING ((EXISTS ( SELECT
    FROM public.smart_schedule_attempts a
   WHERE (a.id = smart_schedule_attempt_machines.attempt_id))));
@@ -1332,13 +1352,13 @@ CREATE POLICY of_tenant ON public.smart_schedule_machine_decisions TO blsflow_te
    FROM public.smart_schedule_ticks t
   WHERE (t.id = smart_schedule_machine_decisions.tick_id))));
 
-CREATE POLICY of_tenant ON public.smart_schedule_machine_locks TO blsflow_tenant USING ((EXISTS ( SELECT
+CREATE POLICY of_tenant ON public.smart_schedule_machine_locks TO blsflow_tenant USING (((tenant_id = ( SELECT public.smart_schedule_tenant() AS smart_schedule_tenant)) OR (EXISTS ( SELECT
    FROM smart_schedule_tenant.machines m
-  WHERE (m.id = smart_schedule_machine_locks.machine_id))));
+  WHERE (m.id = smart_schedule_machine_locks.machine_id)))));
 
-CREATE POLICY of_tenant ON public.smart_schedule_machine_states TO blsflow_tenant USING ((EXISTS ( SELECT
+CREATE POLICY of_tenant ON public.smart_schedule_machine_states TO blsflow_tenant USING (((tenant_id = ( SELECT public.smart_schedule_tenant() AS smart_schedule_tenant)) OR (EXISTS ( SELECT
    FROM smart_schedule_tenant.machines m
-  WHERE (m.id = smart_schedule_machine_states.machine_id))));
+  WHERE (m.id = smart_schedule_machine_states.machine_id)))));
 
 CREATE POLICY of_tenant ON public.smart_schedule_occurrences TO blsflow_tenant USING ((tenant_id = public.smart_schedule_tenant()));
 

@@ -70,7 +70,7 @@ def unlock(
         print_json(
             {
                 "machine_id": machine,
-                "attempt_id": str(closed.attempt_id),
+                "attempt_id": None if closed.attempt_id is None else str(closed.attempt_id),
                 "action": closed.action,
                 "job_id": closed.job_id,
                 "attempt_ended": closed.attempt_ended,

@@ -92,7 +92,7 @@ class ClosedJob(Answer):
 class ReleasedMachine(Answer):
     """A machine that was freed by hand, and the job that may still act on it."""
 
-    attempt_id: UUID
+    attempt_id: UUID | None
     action: str
     job_id: str | None
     attempt_ended: bool

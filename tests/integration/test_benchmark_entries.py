@@ -68,6 +68,30 @@ def test_benchmarks_are_packed_as_they_are_written(session: Session) -> None:
     assert _entries(session) == {}
 
 
+def test_what_is_not_packed_is_not_packed_anew(session: Session) -> None:
+    """R2.4, R10.1: drifted readings are noted often; a row of entries is written when they change, and then only."""
+    session.run(_INSERT + " (1, 11, 1e14, 3000, now()), (2, 11, null, 3000, now())")
+    versions = (
+        "select machine_id, xmin::text, ctid::text from smart_schedule_machine_benchmark_entries order by 1"
+    )
+    before = session.run(versions)
+    session.run(
+        "update smart_schedule_machine_project_benchmarks set drift_seen_at = now(), drift_hashrates_hs = '{1}'"
+    )
+    assert session.run(versions) == before
+    for change in (
+        "power_w = 1",
+        "hashrate_hs = 1",
+        "shared_from = 9",
+        "flagged = true",
+        "power_estimated = true",
+    ):
+        session.run(f"update smart_schedule_machine_project_benchmarks set {change} where machine_id = 2")
+        after = session.run(versions)
+        assert (after[0], after[1] != before[1]) == (before[0], True), change
+        before = after
+
+
 def test_two_that_write_one_machines_benchmarks_at_once_lose_neither(session: Session) -> None:
     """R2.4: the second of two open transactions waits for the first and packs what both wrote."""
     with closing(Session(session.address)) as other:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from blsflow.domain.errors import InvalidExecutionRequest
-from blsflow.flow import benchmarks, jobs
+from blsflow.flow import benchmarks, control, jobs
 from blsflow.flow.benchmarks import NotOfOneTenant, request_benchmark, request_benchmark_once
 from blsflow.flow.jobs import LockNotReleasable, NotLocked, UnknownJob
 from blsflow.flow.requests import KeyConflict
@@ -233,6 +233,75 @@ def test_nobody_frees_what_is_not_theirs(scene: CommandScene) -> None:
         jobs.release_machine(store.of_tenant("other"), 1, tenant_id=None, **WHO)
     assert not jobs.release_machine(store.of_tenant("acme"), 1, tenant_id="acme", **WHO).attempt_ended
     assert scene.live_locks() == [2]
+
+
+def _sell(scene: CommandScene, machine_id: int) -> None:
+    scene.rows(f"update machines set tenant_id = 'other', cluster_id = 9 where id = {machine_id}")
+
+
+def test_a_machine_that_changed_hands_is_freed_with_its_batch(scene: CommandScene) -> None:
+    """R5.4, R9.1: its old tenant closes the batch, or its machine, that is still its own; the new one has it free at once."""
+    _stuck(scene)
+    _sell(scene, 1)
+    _sell(scene, 2)
+    acme, other = scene.app.store.of_tenant("acme"), scene.app.store.of_tenant("other")
+    assert [row["machine_id"] for row in jobs.locks(acme, tenant_id="acme").rows] == [1, 2]
+    assert [row["machine_id"] for row in jobs.locks(other, tenant_id="other").rows] == [1, 2]
+    with pytest.raises(LockNotReleasable):
+        jobs.release_machine(other, 1, tenant_id="other", **WHO)
+    assert scene.live_locks() == [1, 2]
+    jobs.release_machine(acme, 1, tenant_id="acme", **WHO)
+    assert scene.live_locks() == [2]
+    attempt_id = scene.value("select id from smart_schedule_attempts")
+    control.release(acme, attempt_id, tenant_id="acme", **WHO)
+    assert (scene.live_locks(), scene.findings()) == ([], {})
+    scene.device_control.faults.profile = scene.device_control.faults.profile.__class__()
+    scene.command("stop", [1], None, tenant_id="other")
+    assert scene.live_locks() == [1]
+
+
+@pytest.mark.parametrize("gone", [False, True], ids=["still there", "deleted"])
+def test_a_lock_that_outlived_its_attempt_is_freed_by_an_operators_word(
+    scene: CommandScene, *, gone: bool
+) -> None:
+    """R5.4: on the record, also of a machine that there is no more."""
+    _stuck(scene)
+    scene.rows(
+        "update smart_schedule_attempt_machines set state = 'failed', reason = 'unconfirmed', ended_at = now();"
+        "update smart_schedule_attempts set state = 'failed', ended_at = now()"
+    )
+    if gone:
+        scene.rows(
+            "delete from machine_mining_runtime where machine_id = 1; delete from machines where id = 1"
+        )
+    with pytest.raises(NotLocked):
+        jobs.release_machine(scene.app.store.of_tenant("other"), 1, tenant_id="other", **WHO)
+    freed = jobs.release_machine(scene.app.store, 1, **WHO)
+    assert (freed.action, freed.attempt_ended) == ("switch", True)
+    assert jobs.release_machine(scene.app.store.of_tenant("acme"), 2, tenant_id="acme", **WHO).attempt_ended
+    assert (scene.live_locks(), scene.findings()) == ([], {})
+    said = scene.value(
+        "select params from smart_schedule_log_events where code = 'lock_freed_by_operator' limit 1"
+    )
+    assert (said["by"], said["why"]) == ("kim", "board replaced")
+
+
+def test_a_lock_that_outlived_its_benchmark_run_is_freed_by_an_operators_word(scene: CommandScene) -> None:
+    """R5.4, R7.1: a run that has ended puts nothing back any more; its command that was sent last is named."""
+    run_id = uuid.uuid4()
+    scene.rows(
+        f"""
+        insert into smart_schedule_benchmark_runs
+            (id, tenant_id, policy_id, machine_id, project_id, state, not_before, requested_at, asked_at, ended_at)
+            values ('{run_id}', 'acme', 1, 1, 2, 'cancelled', now(), now(), now(), now());
+        insert into smart_schedule_machine_locks
+            (machine_id, tenant_id, owner_kind, owner_id, fencing_token, taken_at, expires_at)
+            values (1, 'acme', 'benchmark', '{run_id}', 1, now(), 'infinity');
+        """
+    )
+    freed = jobs.release_machine(scene.app.store.of_tenant("acme"), 1, tenant_id="acme", **WHO)
+    assert (freed.attempt_id, freed.action, freed.attempt_ended) == (None, "benchmark", True)
+    assert scene.live_locks() == []
 
 
 # ------------------------------------------------------------ benchmarks

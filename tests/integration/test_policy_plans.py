@@ -19,7 +19,10 @@ from blsflow.domain.prospects import BenchmarkState, benchmark_of, benchmark_sta
 from blsflow.domain.record import unpack_all
 from blsflow.domain.terms import terms_of
 from blsflow.domain.valuation import overriding, value_market
+from blsflow.flow.control import UnknownPolicy
+from blsflow.flow.policies import freezes
 from blsflow.flow.readiness import readiness
+from blsflow.flow.ticks import UnknownTick, list_decisions, list_ticks
 from tests.integration.counting import counting_store
 from tests.integration.fleets import make_machines, make_market
 
@@ -127,6 +130,28 @@ def test_a_page_reads_its_own_rows_in_the_order_of_an_index(session: Session, st
     assert all(node["Node Type"] in {"Index Scan", "Index Only Scan"} for node in large), large
     assert plan["Shared Hit Blocks"] + plan["Shared Read Blocks"] <= MOST_BLOCKS
     assert sum(node.get("Rows Removed by Filter", 0) * node["Actual Loops"] for node in large) <= PAGE
+
+
+def test_pages_read_what_they_show(module_database: DatabaseAddress, session: Session) -> None:
+    """R9.1: that there is such a policy or tick is asked as such: neither the whole policy nor a tick's inputs are read."""
+    [[tick_id]] = session.run("select max(id) from smart_schedule_ticks where policy_id = 1")
+    store, exchanges = counting_store(module_database)
+    with closing(store):
+        list_ticks(store, 1, tenant_id="acme")
+        freezes(store, 1, tenant_id="acme")
+        list_decisions(store, tick_id, tenant_id="acme")
+        for unknown in (
+            lambda: list_ticks(store, 1, tenant_id="other"),
+            lambda: freezes(store, 1, tenant_id="other"),
+        ):
+            with pytest.raises(UnknownPolicy):
+                unknown()
+        with pytest.raises(UnknownTick):
+            list_decisions(store, tick_id, tenant_id="other")
+    del exchanges["run"]
+    assert exchanges == {
+        "policy_of_tenant": 4, "ticks_of_policy": 1, "freezes_of_policy": 1, "tick": 2, "decisions_of_tick": 1,
+    }  # fmt: skip
 
 
 def test_readiness_takes_a_constant_number_of_statements(

@@ -144,6 +144,10 @@ def test_what_is_not_theirs_is_not_changed(store: PostgresStore, statement: str)
     "statement",
     [
         "insert into smart_schedule_log_events (at, tenant_id, code) values (now(), 'other', 'x')",
+        (
+            "insert into smart_schedule_machine_locks (machine_id, tenant_id, owner_kind, owner_id, fencing_token, taken_at,"
+            " expires_at) select 99, 'acme', owner_kind, owner_id, 2, now(), now() from smart_schedule_machine_locks"
+        ),
         "insert into smart_schedule_policy_candidates (policy_id, project_id, position) values (2, 1, 5)",
         "update smart_schedule_policy_groups set tenant_id = 'other' where id = 1",
         "select * from public.machines",

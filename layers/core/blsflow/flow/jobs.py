@@ -119,15 +119,17 @@ def release_machine(
 ) -> ClosedMachine:
     """Close one machine of a sent batch whose end nobody can confirm, and free it alone; its job may still act on it.
 
-    Raises `NotLocked`, and `LockNotReleasable` for what was not sent yet or belongs to a benchmark run.
+    A lock that outlived its attempt or benchmark run is freed too, whoever owns the machine now, and if there is none.
+    Raises `NotLocked`, and `LockNotReleasable` for what was not sent yet or belongs to a benchmark run at work.
     """
     with store.transaction() as tx:
         holder = tx.lock_holder(machine_id, tenant_id=tenant_id)
         if holder is None:
             raise NotLocked(machine_id)
-        if holder.owner_kind != "attempt":
-            raise LockNotReleasable(machine_id, holder)
-        closed = tx.close_machine(holder.owner_id, machine_id, by=by, why=why)
+        closed = None
+        if holder.owner_kind == "attempt":
+            closed = tx.close_machine(holder.owner_id, machine_id, by=by, why=why)
+        closed = closed or tx.free_ended_lock(machine_id, holder.owner_id, by=by, why=why)
     if closed is None:
         raise LockNotReleasable(machine_id, holder)
     return closed

@@ -170,7 +170,7 @@ def freezes(
     checked_limit(limit)
     before = place_of_cursor(cursor)
     with store.transaction() as tx:
-        if tx.policy_view(policy_id, tenant_id=tenant_id) is None:
+        if not tx.knows_policy(policy_id, tenant_id=tenant_id):
             raise UnknownPolicy(policy_id)
         rows = tx.freezes(policy_id, tenant_id=tenant_id, before=before, limit=limit)
     return rows, encode_cursor(rows[-1].frozen_at, rows[-1].freeze_id) if len(rows) == limit else None

@@ -80,7 +80,7 @@ def list_ticks(
     checked_limit(limit)
     before = place_of_cursor(cursor)
     with store.transaction() as tx:
-        if tx.policy_view(policy_id, tenant_id=tenant_id) is None:
+        if not tx.knows_policy(policy_id, tenant_id=tenant_id):
             raise UnknownPolicy(policy_id)
         rows = tx.ticks(policy_id, tenant_id=tenant_id, before=before, limit=limit)
     return rows, encode_cursor(rows[-1].ticked_at, rows[-1].tick_id) if len(rows) == limit else None
@@ -108,10 +108,10 @@ def list_decisions(  # noqa: PLR0913 - which tick's, which of them, and how many
     checked_limit(limit)
     after = id_of_cursor(cursor, first=-1)
     with store.transaction() as tx:
-        found = tx.stored_tick(tick_id, tenant_id=tenant_id)
-        if found is None:
+        tick = tx.tick(tick_id, tenant_id=tenant_id)
+        if tick is None:
             raise UnknownTick(tick_id)
-        rows = tx.decisions_of_tick(found.tick, only or DecisionFilter(), after=after, limit=limit)
+        rows = tx.decisions_of_tick(tick, only or DecisionFilter(), after=after, limit=limit)
     return rows, encode_cursor(rows[-1].machine_id) if len(rows) == limit else None
 
 

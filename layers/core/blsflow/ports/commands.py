@@ -48,9 +48,12 @@ class LockHolder:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ClosedMachine:
-    """A machine that an operator freed, and the job that may still act on it; ``attempt_ended``: it was the last open one."""
+    """A machine that an operator freed, and the job that may still act on it.
 
-    attempt_id: UUID
+    ``attempt_id`` is None for an ended benchmark run that sent nothing; ``attempt_ended``: nothing of the attempt is open.
+    """
+
+    attempt_id: UUID | None
     action: str
     job_id: str | None
     attempt_ended: bool
@@ -90,6 +93,9 @@ class CommandTransaction(Protocol):
 
     def close_machine(self, attempt_id: UUID, machine_id: int, *, by: str, why: str) -> ClosedMachine | None:
         """End one machine of a sent attempt by an operator's word and free its lock; None if it has ended meanwhile."""
+
+    def free_ended_lock(self, machine_id: int, owner_id: UUID, *, by: str, why: str) -> ClosedMachine | None:
+        """Free a lock whose attempt or benchmark run has ended, by an operator's word; None if that has not."""
 
     def read_page(
         self,

@@ -60,7 +60,7 @@ class Frames:
 class LogTransaction(Protocol):
     """The log's part of a transaction; only settled events are seen. A policy's reader names the policy's tenant."""
 
-    def knows_policy(self, policy_id: int, *, tenant_id: str) -> bool:
+    def knows_policy(self, policy_id: int, *, tenant_id: str | None) -> bool:
         """Whether the tenant has, or had, such a policy."""
 
     def newest_place(self, *, policy_id: int | None, tenant_id: str) -> LogPlace:

@@ -241,6 +241,9 @@ class SamplingTransaction(Protocol):
     def record_judgement(self, run_id: UUID, judgement: Judgement) -> None:
         """Keep what a sample came to; the first judgement stands."""
 
+    def take_turn_to_share(self, run_id: UUID) -> None:
+        """Wait until no other run of the model is storing and sharing; held until the transaction ends."""
+
     def store_benchmark(self, run_id: UUID) -> None:
         """Store the measured figures as the machine's own benchmark."""
 

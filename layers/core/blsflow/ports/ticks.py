@@ -75,6 +75,9 @@ class TickTransaction(Protocol):
     ) -> Sequence[TickRow]:
         """Return a page of a policy's ticks, newest first; ``before`` is a time and an id."""
 
+    def tick(self, tick_id: int, *, tenant_id: str | None) -> TickRow | None:
+        """Return a tick; None if there is no such tick."""
+
     def stored_tick(self, tick_id: int, *, tenant_id: str | None) -> StoredTick | None:
         """Return a tick with its inputs; None if there is no such tick."""
 

@@ -179,6 +179,10 @@ class BenchmarkQueries:
             result=as_json(result),
         )
 
+    def take_turn_to_share(self, run_id: UUID) -> None:
+        """Wait until no other run of the model is storing and sharing; held until the transaction ends."""
+        self._session.query("take_turn_to_share", run_id=run_id)
+
     def store_benchmark(self, run_id: UUID) -> None:
         """Store the measured figures as the machine's own benchmark."""
         self._session.query("store_benchmark", run_id=run_id)

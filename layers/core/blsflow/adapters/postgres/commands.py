@@ -128,3 +128,18 @@ class CommandQueries:
             job_id=row["reference"],
             attempt_ended=row["ended"],
         )
+
+    def free_ended_lock(self, machine_id: int, owner_id: UUID, *, by: str, why: str) -> ClosedMachine | None:
+        """Free a lock whose attempt or benchmark run has ended, by an operator's word; None if that has not."""
+        rows = self._session.query(
+            "free_ended_lock", machine_id=machine_id, owner_id=owner_id, by=by, why=why
+        )
+        if not rows:
+            return None
+        row = rows[0]
+        return ClosedMachine(
+            attempt_id=row["attempt_id"],
+            action=row["action"],
+            job_id=row["reference"],
+            attempt_ended=True,
+        )

@@ -53,7 +53,7 @@ class LogQueries:
 
     _session: Session
 
-    def knows_policy(self, policy_id: int, *, tenant_id: str) -> bool:
+    def knows_policy(self, policy_id: int, *, tenant_id: str | None) -> bool:
         """Whether the tenant has, or had, such a policy."""
         known: bool = self._session.query("policy_of_tenant", policy_id=policy_id, tenant_id=tenant_id)[0][
             "known"

@@ -38,6 +38,11 @@ class TickRecordQueries:
         )
         return [TickRow(**row) for row in rows]
 
+    def tick(self, tick_id: int, *, tenant_id: str | None) -> TickRow | None:
+        """Return a tick; None if there is no such tick."""
+        rows = self._session.query("tick", tick_id=tick_id, tenant_id=tenant_id)
+        return TickRow(**rows[0]) if rows else None
+
     def stored_tick(self, tick_id: int, *, tenant_id: str | None) -> StoredTick | None:
         """Return a tick with its inputs; None if there is no such tick."""
         rows = self._session.query("stored_tick", tick_id=tick_id, tenant_id=tenant_id)

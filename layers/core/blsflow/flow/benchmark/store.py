@@ -17,6 +17,7 @@ def store(call: StepCall) -> StepOutcome:
         run = tx.begin_benchmark_step(call.run_id, call.execution, "store")
         if run is None:
             return StepOutcome(outcome=SUPERSEDED)
+        tx.take_turn_to_share(call.run_id)
         tx.store_benchmark(call.run_id)
         figures = tx.model_figures(run)
         shared = 0

@@ -3,21 +3,32 @@
 -- The API's transactions take the role `blsflow_tenant` and name their tenant in the setting `blsflow.tenant`. Workers and
 -- operators of the whole deployment own the tables and pass by these policies.
 
+-- Roles are shared by all databases of a server: one that another deployment or an administrator made is used as it is.
 do $$
 begin
-    create role blsflow_tenant nologin;
-exception when duplicate_object or unique_violation then
-    null;  -- roles are shared by all databases of a server
+    if to_regrole('blsflow_tenant') is null then
+        create role blsflow_tenant nologin;
+    end if;
+exception
+    when duplicate_object or unique_violation then
+        null;
+    when insufficient_privilege then
+        raise insufficient_privilege using message = format(
+            'the database user %1$I may not create the role blsflow_tenant; have an administrator of the server run: '
+            'create role blsflow_tenant nologin; grant blsflow_tenant to %1$I;', current_user);
 end $$;
 
--- One who creates a role may administer it, which is not yet to take it; a superuser may take any.
+-- One who creates a role may administer it, which is not yet to take it; what another one created is another one's to grant.
 do $$
 begin
-    if not pg_has_role(current_user, 'blsflow_tenant', 'member')
-       or (current_setting('server_version_num')::integer >= 160000
-           and not (select rolsuper from pg_roles where rolname = current_user)) then
+    if not pg_has_role(current_user, 'blsflow_tenant',
+                       case when current_setting('server_version_num')::integer >= 160000 then 'set' else 'member' end) then
         execute format('grant blsflow_tenant to %I', current_user);
     end if;
+exception when insufficient_privilege then
+    raise insufficient_privilege using message = format(
+        'there is a role blsflow_tenant that the database user %1$I may neither take nor grant itself; have an administrator '
+        'of the server run: grant blsflow_tenant to %1$I;', current_user);
 end $$;
 
 -- The tenant of this transaction; without one nothing is anybody's.
@@ -66,37 +77,45 @@ grant usage on sequence smart_schedule_fencing_tokens to blsflow_tenant;
 
 -- ------------------------------------------------------------------ tables of other services: views
 -- Their owners' own users would no longer see their rows under row-level security, so it is not for us to turn it on.
--- A tenant finds these views before the tables, which the role may not read.
+-- A tenant finds these views before the tables, which the role may not read. They name the columns that are read here: an
+-- owner may drop or alter any other.
+--
+-- They are no security barriers: a barrier is read in whole before it is joined, which for a fleet is minutes. What a barrier
+-- keeps out, functions that look at rows before the condition does, only statements of somebody else could bring.
 
 create schema smart_schedule_tenant;
 grant usage on schema smart_schedule_tenant to blsflow_tenant;
 
-create view smart_schedule_tenant.clusters with (security_barrier) as
-    select * from clusters where tenant_id = smart_schedule_tenant();
-create view smart_schedule_tenant.machines with (security_barrier) as
-    select * from machines where tenant_id = smart_schedule_tenant();
-create view smart_schedule_tenant.projects with (security_barrier) as
-    select * from projects where tenant_id = smart_schedule_tenant();
-create view smart_schedule_tenant.project_run_configurations with (security_barrier) as
-    select c.* from project_run_configurations c
-    where c.project_id in (select p.id from projects p where p.tenant_id = smart_schedule_tenant());
-create view smart_schedule_tenant.cluster_tariffs with (security_barrier) as
-    select t.* from cluster_tariffs t
-    where t.cluster_id in (select c.id from clusters c where c.tenant_id = smart_schedule_tenant());
-create view smart_schedule_tenant.cluster_tariff_periods with (security_barrier) as
-    select p.* from cluster_tariff_periods p
+create view smart_schedule_tenant.clusters as
+    select id, tenant_id, time_zone from clusters where tenant_id = (select smart_schedule_tenant());
+create view smart_schedule_tenant.machines as
+    select id, tenant_id, cluster_id, model, operator_hold from machines where tenant_id = (select smart_schedule_tenant());
+create view smart_schedule_tenant.projects as
+    select id, tenant_id, name, price_key, algorithm from projects where tenant_id = (select smart_schedule_tenant());
+create view smart_schedule_tenant.project_run_configurations as
+    select c.id, c.project_id, c.model, c.runnable from project_run_configurations c
+    where c.project_id in (select p.id from projects p where p.tenant_id = (select smart_schedule_tenant()));
+create view smart_schedule_tenant.cluster_tariffs as
+    select t.id, t.cluster_id, t.name, t.currency, t.valid_from, t.valid_to, t.holidays, t.make_up_workdays
+    from cluster_tariffs t
+    where t.cluster_id in (select c.id from clusters c where c.tenant_id = (select smart_schedule_tenant()));
+create view smart_schedule_tenant.cluster_tariff_periods as
+    select p.id, p.tariff_id, p.name, p.priority, p.starts, p.ends, p.weekdays, p.day_types, p.months, p.season_start,
+           p.season_end, p.price_per_kwh
+    from cluster_tariff_periods p
     where p.tariff_id in (select t.id from cluster_tariffs t join clusters c on c.id = t.cluster_id
-                          where c.tenant_id = smart_schedule_tenant());
-create view smart_schedule_tenant.machine_mining_runtime with (security_barrier) as
-    select r.* from machine_mining_runtime r
-    where exists (select from machines m where m.id = r.machine_id and m.tenant_id = smart_schedule_tenant());
-create view smart_schedule_tenant.metric_powers with (security_barrier) as
-    select p.* from metric_powers p
-    where exists (select from machines m where m.id = p.machine_id and m.tenant_id = smart_schedule_tenant());
-create view smart_schedule_tenant.smart_schedule_machine_project_benchmarks with (security_barrier) as
+                          where c.tenant_id = (select smart_schedule_tenant()));
+create view smart_schedule_tenant.machine_mining_runtime as
+    select r.machine_id, r.status, r.project_id, r.hashrate_hs, r.project_since, r.reported_at from machine_mining_runtime r
+    where exists (select from machines m where m.id = r.machine_id and m.tenant_id = (select smart_schedule_tenant()));
+create view smart_schedule_tenant.metric_powers as
+    select p.machine_id, p.measured_at, p.power_w from metric_powers p
+    where exists (select from machines m where m.id = p.machine_id and m.tenant_id = (select smart_schedule_tenant()));
+create view smart_schedule_tenant.smart_schedule_machine_project_benchmarks as
     select b.* from smart_schedule_machine_project_benchmarks b
-    where exists (select from machines m where m.id = b.machine_id and m.tenant_id = smart_schedule_tenant());
-create view smart_schedule_tenant.machine_models as select * from machine_models;
+    where exists (select from machines m where m.id = b.machine_id and m.tenant_id = (select smart_schedule_tenant()));
+create view smart_schedule_tenant.machine_models as
+    select model, algorithm, nameplate_hashrate_hs, nameplate_power_w from machine_models;
 grant select on all tables in schema smart_schedule_tenant to blsflow_tenant;
 
 -- ------------------------------------------------------------------ requests that create

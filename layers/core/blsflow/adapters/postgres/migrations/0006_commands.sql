@@ -49,8 +49,18 @@ create policy of_tenant on smart_schedule_command_machines to blsflow_tenant
     using (exists (select from smart_schedule_commands c where c.id = command_id));
 grant select, insert, update on smart_schedule_commands, smart_schedule_command_machines to blsflow_tenant;
 
--- Locks and states stay when a machine changes hands: they are then its new owner's to take, not its old owner's.
+-- Locks and states stay when a machine changes hands: they are then its new owner's to take, and still his to free whose
+-- attempt or run it was that took them.
 alter policy of_tenant on smart_schedule_machine_locks
-    using (exists (select from smart_schedule_tenant.machines m where m.id = machine_id));
+    using (tenant_id = (select smart_schedule_tenant())
+           or exists (select from smart_schedule_tenant.machines m where m.id = machine_id));
 alter policy of_tenant on smart_schedule_machine_states
-    using (exists (select from smart_schedule_tenant.machines m where m.id = machine_id));
+    using (tenant_id = (select smart_schedule_tenant())
+           or exists (select from smart_schedule_tenant.machines m where m.id = machine_id));
+-- ... but a new one is of a machine that is the tenant's now.
+create policy of_own_machine on smart_schedule_machine_locks as restrictive for insert to blsflow_tenant
+    with check (tenant_id = smart_schedule_tenant()
+                and exists (select from smart_schedule_tenant.machines m where m.id = machine_id));
+create policy of_own_machine on smart_schedule_machine_states as restrictive for insert to blsflow_tenant
+    with check (tenant_id = smart_schedule_tenant()
+                and exists (select from smart_schedule_tenant.machines m where m.id = machine_id));

@@ -1,4 +1,4 @@
--- Each machine's benchmarks as a tick reads them: packed once when one of them is written, which is a few times a month,
+-- Each machine's benchmarks as a tick reads them: packed once when one of them is measured or shared, a few times a month,
 -- instead of at every tick, which is each minute. One row to read per machine instead of one per machine and project.
 
 create table smart_schedule_machine_benchmark_entries (
@@ -40,8 +40,12 @@ begin
     case tg_op
         when 'TRUNCATE' then
             truncate smart_schedule_machine_benchmark_entries;
-        when 'UPDATE' then
-            perform smart_schedule_pack_benchmarks(array(select machine_id from changed union select machine_id from former));
+        when 'UPDATE' then  -- of what is packed, that is: drifted readings, which are noted beside a benchmark, are not
+            perform smart_schedule_pack_benchmarks(array(
+                select distinct machine_id from changed c full join former f using (machine_id, project_id)
+                where (c.hashrate_hs, c.power_w, c.power_estimated, c.sampled_at, c.flagged, c.shared_from is null)
+                      is distinct from
+                      (f.hashrate_hs, f.power_w, f.power_estimated, f.sampled_at, f.flagged, f.shared_from is null)));
         else
             perform smart_schedule_pack_benchmarks(array(select distinct machine_id from changed));
     end case;
@@ -58,11 +62,10 @@ create trigger smart_schedule_benchmarks_deleted after delete on smart_schedule_
 create trigger smart_schedule_benchmarks_truncated after truncate on smart_schedule_machine_project_benchmarks
     for each statement execute function smart_schedule_benchmarks_changed();
 
--- Nobody may write one between this and the triggers' first.
-lock table smart_schedule_machine_project_benchmarks in share mode;
+-- Creating the triggers locked the table against writers until this commits: none is missed.
 select smart_schedule_pack_benchmarks(array(select distinct machine_id from smart_schedule_machine_project_benchmarks));
 
-create view smart_schedule_tenant.smart_schedule_machine_benchmark_entries with (security_barrier) as
+create view smart_schedule_tenant.smart_schedule_machine_benchmark_entries as
     select e.* from smart_schedule_machine_benchmark_entries e
-    where exists (select from machines m where m.id = e.machine_id and m.tenant_id = smart_schedule_tenant());
+    where exists (select from machines m where m.id = e.machine_id and m.tenant_id = (select smart_schedule_tenant()));
 grant select on smart_schedule_tenant.smart_schedule_machine_benchmark_entries to blsflow_tenant;

@@ -191,6 +191,12 @@ where r.id = :run_id::uuid
 update smart_schedule_benchmark_runs set outcome = :outcome, reason = :reason, result = :result::jsonb
 where id = :run_id::uuid and outcome is null
 
+-- name: take_turn_to_share
+-- Runs of one model store and share in turns: each writes benchmarks of its own machine first and of the others after it, which
+-- two that wait for each other would never end.
+select pg_advisory_xact_lock(hashtextextended('blsflow benchmarks of ' || m.model || ' of ' || m.tenant_id, 0))
+from smart_schedule_benchmark_runs r join machines m on m.id = r.machine_id where r.id = :run_id::uuid
+
 -- name: store_benchmark
 -- The measured figures; older ones, and shared ones, give way.
 with stored as (

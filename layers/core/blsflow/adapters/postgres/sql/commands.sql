@@ -81,8 +81,8 @@ select :command_id::uuid, m.machine_id, m.attempt_id, m.skipped
 from unnest(:machine_ids::bigint[], :attempt_ids::uuid[], :skipped::text[]) as m (machine_id, attempt_id, skipped)
 
 -- name: take_command_locks
--- Locks of all machines that the command would move, as take_locks takes those of a tick: in machine order, none that is held,
--- and expired ones with a new token.
+-- Locks of all machines that the command would move, in machine order, as a tick takes its own: none that is held, and
+-- expired ones with a new token.
 with taken as (
     insert into smart_schedule_machine_locks
         (machine_id, tenant_id, owner_kind, owner_id, fencing_token, taken_at, expires_at)

@@ -67,8 +67,7 @@ where s.policy_id = :policy_id::bigint and s.archived_at is null and p.archived_
   and (:tenant_id::text is null or p.tenant_id = :tenant_id)
 
 -- name: policy_for_freeze
--- The policy under its row lock: a freeze and an enabling at once take turns.
--- No row lock: an operator's freeze does not wait for a long tick, whose batches are asked again before they are sent.
+-- The policy, without its row lock: an operator's freeze does not wait for a long tick, whose batches are asked again before they are sent.
 select id, tenant_id, name from smart_schedule_policy_groups
 where id = :policy_id::bigint and (:tenant_id::text is null or tenant_id = :tenant_id) and archived_at is null
 

@@ -1,6 +1,7 @@
 -- name: policy_of_tenant
 -- Whether a tenant has such a policy; its log outlives its archiving.
-select exists (select from smart_schedule_policy_groups where id = :policy_id::bigint and tenant_id = :tenant_id) as known
+select exists (select from smart_schedule_policy_groups
+               where id = :policy_id::bigint and (:tenant_id::text is null or tenant_id = :tenant_id)) as known
 
 -- name: log_position
 -- The oldest transaction still open: all that older ones wrote can be read now, and nothing will be added to it.

@@ -7,6 +7,13 @@ where t.policy_id = :policy_id::bigint and (:tenant_id::text is null or t.tenant
   and (t.ticked_at, t.id) < (:before_at::timestamptz, :before_id::bigint)
 order by t.ticked_at desc, t.id desc limit :page_size::integer
 
+-- name: tick
+-- One tick without what its machines shared, which is large.
+select t.id as tick_id, t.tenant_id, t.policy_id, t.policy_version, t.occurrence_id, t.execution_mode, t.ticked_at,
+       t.valid_until, t.failure, t.machines, t.counts, t.gain_cny_per_day, t.took_ms
+from smart_schedule_ticks t
+where t.id = :tick_id::bigint and (:tenant_id::text is null or t.tenant_id = :tenant_id)
+
 -- name: stored_tick
 -- One tick with all that its machines shared.
 select t.id as tick_id, t.tenant_id, t.policy_id, t.policy_version, t.occurrence_id, t.execution_mode, t.ticked_at,
