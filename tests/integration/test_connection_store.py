@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import contextlib
 from contextlib import closing
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -185,6 +186,21 @@ def test_a_database_that_stays_away_is_asked_once() -> None:
     with pytest.raises(StoreUnavailable):
         transact(PostgresStore(connect), "select 1")
     assert asked == [1]
+
+
+def test_a_transaction_that_could_not_begin_leaves_nothing_behind(
+    store: PostgresStore, connector: Connector, observer: Session
+) -> None:
+    """R11.3: a refused beginning fails that transaction alone; the session that stands in it is given up."""
+    observer.run("create role not_ours")
+    observer.run("create role lowly login password 'low'; grant select on kept to lowly")
+    lowly = Connector(replace(connector._address, user="lowly", password="low"))  # noqa: S106 - of this test
+    refused = PostgresStore(lowly.connect)
+    for _ in range(2):
+        with pytest.raises(StoreError, match="42501"), refused.transaction("begin; set local role not_ours"):
+            pytest.fail("it began")
+    assert transact(refused, "select count(*) from kept") == [[1]]
+    refused.close()
 
 
 def test_a_reader_that_fails_is_the_error_that_is_seen(store: PostgresStore, connector: Connector) -> None:

@@ -109,13 +109,21 @@ class PostgresStore:
         renewed = self._session is None
         session = self._session = self._session or self._connect()
         try:
-            return session, session.run(begin)[-1][0]
+            return session, self._run_begin(session, begin)
         except StoreUnavailable:
-            self.close()
             if renewed:
                 raise
         session = self._session = self._connect()
-        return session, session.run(begin)[-1][0]
+        return session, self._run_begin(session, begin)
+
+    def _run_begin(self, session: Session, begin: str) -> datetime:
+        """Begin; a session on which that failed may stand in a failed transaction, and is given up."""
+        try:
+            now: datetime = session.run(begin)[-1][0]
+        except StoreError:
+            self.close()
+            raise
+        return now
 
     def _roll_back(self, session: Session) -> None:
         """Roll back; a session that cannot is given up, and the server rolls back by itself."""
