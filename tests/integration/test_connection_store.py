@@ -189,15 +189,15 @@ def test_a_database_that_stays_away_is_asked_once() -> None:
 
 
 def test_a_transaction_that_could_not_begin_leaves_nothing_behind(
-    store: PostgresStore, connector: Connector, observer: Session
+    connector: Connector, observer: Session
 ) -> None:
     """R11.3: a refused beginning fails that transaction alone; the session that stands in it is given up."""
     observer.run("create role not_ours")
     observer.run("create role lowly login password 'low'; grant select on kept to lowly")
-    lowly = Connector(replace(connector._address, user="lowly", password="low"))  # noqa: S106 - of this test
+    lowly = Connector(replace(connector._address, user="lowly", password="low"))
     refused = PostgresStore(lowly.connect)
     for _ in range(2):
-        with pytest.raises(StoreError, match="42501"), refused.transaction("begin; set local role not_ours"):
+        with pytest.raises(StoreError, match="42501"), refused.transaction("; set local role not_ours"):
             pytest.fail("it began")
     assert transact(refused, "select count(*) from kept") == [[1]]
     refused.close()

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from blsflow.domain.gates import Gates
     from blsflow.domain.history import HistoryQuery
     from blsflow.domain.inputs import Overriding, TickInputs
+    from blsflow.domain.machine import Status
     from blsflow.domain.notifications import NotificationQuery
     from blsflow.domain.policy import Policy
     from blsflow.domain.prices import ProfitSnapshot
@@ -140,6 +141,9 @@ class Transaction(
 
     def adopt_foreign_changes(self, policy: Policy, inputs: TickInputs) -> int:
         """Notice machines that do what nobody here asked for; count each once and take it as the new state."""
+
+    def foreign_changes(self, policy: Policy, inputs: TickInputs) -> Mapping[int, Status]:
+        """Return what adopting would take as the new state, by machine; nothing is changed, and nobody waited for."""
 
     def read_machines(
         self, policy: Policy, inputs: TickInputs, overriding: Overriding, sink: Callable[[bytes], None]
@@ -337,6 +341,9 @@ class Store(Protocol):
 
     def transaction(self) -> AbstractContextManager[Transaction]:
         """Open a transaction that commits when its block ends and rolls back when it raises."""
+
+    def snapshot(self) -> AbstractContextManager[Transaction]:
+        """Open a transaction that sees one moment throughout, and is rolled back when its block ends."""
 
     def mark_attempts_enqueued(self, ids: Sequence[UUID]) -> None:
         """Note, in a transaction of its own, that messages for these went out."""

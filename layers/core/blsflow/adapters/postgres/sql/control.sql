@@ -98,7 +98,7 @@ where p.archived_at is null and (:policy_id::bigint is null or p.id = :policy_id
 order by p.id
 
 -- name: trial_policy
--- A policy as its next tick would find it, under its row lock: a trial takes its turn among the policy's ticks.
+-- A policy as its next tick would find it. No row lock: neither a tick nor a freeze waits for a trial.
 select p.enabled, to_jsonb(p) as policy,
        (select coalesce(jsonb_agg(to_jsonb(c) order by c.position), '[]')
         from smart_schedule_policy_candidates c where c.policy_id = p.id) as candidates,
@@ -109,7 +109,6 @@ select p.enabled, to_jsonb(p) as policy,
                where e.tenant_id = p.tenant_id and e.holder = :holder and e.expires_at > now()) as lease_held
 from smart_schedule_policy_groups p
 where p.id = :policy_id::bigint and p.archived_at is null and (:tenant_id::text is null or p.tenant_id = :tenant_id)
-for update of p
 
 -- name: schema_version
 -- How far the database has been migrated.
