@@ -20,6 +20,7 @@ from blsflow.web.caller import caller_of
 from blsflow.web.problems import PROBLEMS, Problem
 
 from .reading import strict_json
+from .writing import as_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -42,6 +43,7 @@ app: Final = APIGatewayHttpResolver(
     response_validation_error_http_code=500,
     strip_prefixes=[PREFIX],
     json_body_deserializer=strict_json,
+    serializer=as_json,
 )
 
 

@@ -26,6 +26,7 @@ PROBLEMS: Final[Mapping[str, tuple[HTTPStatus, str]]] = {
     "version_conflict": (HTTPStatus.PRECONDITION_FAILED, "It has changed since it was read"),
     "payload_too_large": (HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "The body is too large"),
     "unsupported_media_type": (HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "The body is not JSON"),
+    "answer_too_large": (HTTPStatus.UNPROCESSABLE_ENTITY, "The answer would be larger than one can be"),
     "invalid_request": (HTTPStatus.UNPROCESSABLE_ENTITY, "The request has fields that cannot be meant"),
     "invalid_execution_request": (
         HTTPStatus.UNPROCESSABLE_ENTITY,
