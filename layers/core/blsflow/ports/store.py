@@ -288,15 +288,15 @@ class Transaction(
         """Mark one read by somebody, or unread (None); None if the tenant has no such notification."""
 
     # control; a tenant_id of None is an operator of the whole deployment
-    def set_enabled(
-        self, policy_id: int, *, enabled: bool, by: str, why: str, tenant_id: str | None
+    def set_enabled(  # noqa: PLR0913 - what to set, for whom, and who asks
+        self, policy_id: int, *, enabled: bool, by: str, why: str, version: int | None, tenant_id: str | None
     ) -> SetEnabled | None:
-        """Enable (which lifts a freeze) or disable; None if there is no such policy."""
+        """Enable (which lifts a freeze) or disable; None if there is no such policy (at ``version``, if one is given)."""
 
-    def set_mode(
-        self, policy_id: int, *, mode: str, by: str, why: str, tenant_id: str | None
+    def set_mode(  # noqa: PLR0913 - what to set, for whom, and who asks
+        self, policy_id: int, *, mode: str, by: str, why: str, version: int | None, tenant_id: str | None
     ) -> ModeChange | None:
-        """Say how far a policy goes; None if there is no such policy."""
+        """Say how far a policy goes; None if there is no such policy (at ``version``, if one is given)."""
 
     def freeze_by_hand(
         self, policy_id: int, *, by: str, why: str, tenant_id: str | None
