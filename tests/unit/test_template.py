@@ -199,6 +199,22 @@ def test_every_variable_is_one_that_the_settings_read() -> None:
     assert {name for name in given if not name.startswith("POWERTOOLS_")} <= set(read)
 
 
+def test_no_route_that_asks_for_a_token_takes_preflights() -> None:
+    """R9.1: a browser's preflight carries no token; a route for ANY method with an authorizer would refuse it."""
+    routes = {
+        _properties(name)["RouteKey"]: _properties(name)["AuthorizationType"]
+        for name in _of_type("AWS::ApiGatewayV2::Route")
+    }
+    guarded = {key.split()[0] for key, authorization in routes.items() if authorization == "JWT"}
+    assert guarded == set(_properties("HttpApi")["CorsConfiguration"]["Fn::If"][1]["AllowMethods"])
+    assert {key for key, authorization in routes.items() if authorization == "NONE"} == {
+        f"GET /api/v1/smart-schedule/{path}" for path in ("health", "openapi.json")
+    }
+    assert {key for key in routes if "{proxy+}" in key} == {
+        f"{method} /api/v1/smart-schedule/{{proxy+}}" for method in guarded
+    }
+
+
 def test_a_deployment_that_says_nothing_is_the_safe_one() -> None:
     """R4.2, R11.3: by default nothing is executed, and the database's certificate and name are verified."""
     defaults = {name: parameter.get("Default") for name, parameter in _template()["Parameters"].items()}
