@@ -199,6 +199,24 @@ def test_every_variable_is_one_that_the_settings_read() -> None:
     assert {name for name in given if not name.startswith("POWERTOOLS_")} <= set(read)
 
 
+def test_the_api_cannot_take_the_flows_share_of_the_account() -> None:
+    """R11.1: requests and streams are bounded, and a stream too many is still told so; nothing of the flow is."""
+    parameters = _template()["Parameters"]
+    for name, condition, parameter in (
+        ("Api", "BoundsApi", "ApiConcurrency"),
+        ("Live", "BoundsLive", "LiveConcurrency"),
+    ):
+        reserved = _properties(f"{name}Function")["ReservedConcurrentExecutions"]
+        assert reserved == {"Fn::If": [condition, {"Ref": parameter}, {"Ref": "AWS::NoValue"}]}
+        assert parameters[parameter]["Default"] > 0
+    streams = _properties("LiveFunction")["Environment"]["Variables"]["BLSFLOW_SCHEDULER_STREAMS"]
+    assert streams == {"Ref": "LiveStreams"}
+    assert parameters["LiveStreams"]["Default"] == read_settings({}).streams
+    assert parameters["LiveConcurrency"]["Default"] >= parameters["LiveStreams"]["Default"] + 10
+    bounded = [name for name in FUNCTIONS if "ReservedConcurrentExecutions" in _properties(f"{name}Function")]
+    assert bounded == ["Api", "Live"]
+
+
 def test_no_route_that_asks_for_a_token_takes_preflights() -> None:
     """R9.1: a browser's preflight carries no token; a route for ANY method with an authorizer would refuse it."""
     routes = {
