@@ -96,8 +96,12 @@ def caller() -> Caller:
     """Return who calls in this request; the `Problem` ``unauthorized`` if nobody does."""
     found: Caller | None = app.context.get(_CALLER)
     if found is None:
-        claim = application().settings.tenant_claim
-        found = caller_of(app.current_event.raw_event, tenant_claim=claim)
+        settings = application().settings
+        found = caller_of(
+            app.current_event.raw_event,
+            tenant_claim=settings.tenant_claim,
+            scope_prefix=settings.scope_prefix,
+        )
         app.context[_CALLER] = found
     return found
 

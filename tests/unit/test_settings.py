@@ -50,6 +50,7 @@ TEXTS = {
     PREFIX + "NOTIFICATION_TOPIC_ARN": "notification_topic_arn",
     PREFIX + "BENCHMARK_STATE_MACHINE_ARN": "benchmark_state_machine_arn",
     PREFIX + "TENANT_CLAIM": "tenant_claim",
+    PREFIX + "SCOPE_PREFIX": "scope_prefix",
 }
 CHOICES = {
     PREFIX + "PROFIT_FEED": ("profit_feed", ["contract", "whattomine", "minerstat"]),

@@ -83,6 +83,7 @@ class Settings:
     notification_topic_arn: str | None = None
     benchmark_state_machine_arn: str | None = None
     tenant_claim: str = "tenant_id"
+    scope_prefix: str = ""
 
     def executor_configured(self) -> bool:
         """Whether there is a device-control service to send to (R4.3)."""
@@ -136,6 +137,7 @@ def read_settings(environ: Mapping[str, str]) -> Settings:
         notification_topic_arn=read.text(prefix + "NOTIFICATION_TOPIC_ARN"),
         benchmark_state_machine_arn=read.text(prefix + "BENCHMARK_STATE_MACHINE_ARN"),
         tenant_claim=read.text(prefix + "TENANT_CLAIM") or "tenant_id",
+        scope_prefix=read.text(prefix + "SCOPE_PREFIX") or "",
     )
     longest = max(
         settings.tick_interval_sec, settings.benchmark_sample_window_sec, settings.benchmark_warm_up_sec

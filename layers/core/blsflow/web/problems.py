@@ -17,6 +17,7 @@ PROBLEMS: Final[Mapping[str, tuple[HTTPStatus, str]]] = {
     "malformed_request": (HTTPStatus.BAD_REQUEST, "The request cannot be read"),
     "unauthorized": (HTTPStatus.UNAUTHORIZED, "Sign in first"),
     "insufficient_scope": (HTTPStatus.FORBIDDEN, "The token does not allow this"),
+    "unfit_token": (HTTPStatus.FORBIDDEN, "The token is good for too much to stand in an address"),
     "not_found": (HTTPStatus.NOT_FOUND, "There is no such thing"),
     "method_not_allowed": (HTTPStatus.METHOD_NOT_ALLOWED, "This cannot be done there"),
     "conflict": (HTTPStatus.CONFLICT, "The state of things does not allow this"),
