@@ -29,6 +29,7 @@ def read_health() -> Response[Health]:
         raise Problem(
             "unavailable",
             "the database does not answer, or is being brought up to date",
+            headers={"retry-after": "5"},
             database=found.database,
             schema_version=found.schema_version,
             needed=needed,

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import yaml
 
+from blsflow.adapters.postgres.connection import SILENCE_SEC
 from blsflow.settings import read_settings
 
 if TYPE_CHECKING:
@@ -215,6 +216,14 @@ def test_the_api_cannot_take_the_flows_share_of_the_account() -> None:
     assert parameters["LiveConcurrency"]["Default"] >= parameters["LiveStreams"]["Default"] + 10
     bounded = [name for name in FUNCTIONS if "ReservedConcurrentExecutions" in _properties(f"{name}Function")]
     assert bounded == ["Api", "Live"]
+
+
+@pytest.mark.parametrize("name", ["Api", "Live"])
+def test_a_silent_database_is_told_of_before_the_function_ends(name: str) -> None:
+    """R9.2: statement and socket give up, and a new connection is tried, while there is time left to answer."""
+    function = _properties(f"{name}Function")
+    silent = float(function["Environment"]["Variables"]["BLSFLOW_SCHEDULER_DATABASE_TIMEOUT_SEC"])
+    assert silent + SILENCE_SEC + 5 < function["Timeout"]
 
 
 def test_no_route_that_asks_for_a_token_takes_preflights() -> None:
