@@ -21,7 +21,7 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-_TOKEN_LIFE_SEC = 3600
+_TOKEN_LIFE_SEC = 600
 _POLL_SEC = 0.05
 
 

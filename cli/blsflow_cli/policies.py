@@ -25,6 +25,14 @@ if TYPE_CHECKING:
     from blsflow.ports import SetEnabled
 
 
+ReadVersion = Annotated[
+    int | None,
+    typer.Option(
+        "--version", min=1, help="Only if the policy is still at this version, from `blsflow policy show`."
+    ),
+]
+
+
 def _holder(name: str) -> str:
     if name not in {"blsflow", "legacy"}:
         raise typer.BadParameter(f"{name!r} is neither blsflow nor legacy")
@@ -58,7 +66,14 @@ def status(policy: OptionalPolicy = None, *, as_json: JsonOption = False) -> Non
             out.print(f"  policy {row['id']}: {line}", highlight=False)
 
 
-def enable(policy: PolicyArgument, *, reason: Reason, by: By, as_json: JsonOption = False) -> None:
+def enable(
+    policy: PolicyArgument,
+    *,
+    reason: Reason,
+    version: ReadVersion = None,
+    by: By,
+    as_json: JsonOption = False,
+) -> None:
     """Let a policy tick; this lifts its freeze, on the record, and lets machines be moved that others kept changing.
 
     For example:
@@ -66,7 +81,7 @@ def enable(policy: PolicyArgument, *, reason: Reason, by: By, as_json: JsonOptio
         blsflow enable 3 --reason "the pool's prices are right again"
     """
     with deployment() as application:
-        done = control.enable(application.store, policy, by=by, why=reason)
+        done = control.enable(application.store, policy, by=by, why=reason, version=version)
     said = f"policy {policy} ({done.name}) is enabled; its next run is at {moment(done.next_run_at)}"
     if done.lifted is not None:
         said += f"; the freeze for {done.lifted} is lifted"
@@ -87,11 +102,12 @@ def disable(policy: PolicyArgument, *, reason: Reason, by: By, as_json: JsonOpti
     _say(policy, done, f"policy {policy} ({done.name}) is disabled", as_json=as_json)
 
 
-def mode(
+def mode(  # noqa: PLR0913 - the command's options
     policy: PolicyArgument,
     to: Annotated[ExecutionMode, typer.Argument(help="How far it goes.")],
     *,
     reason: Reason,
+    version: ReadVersion = None,
     by: By,
     as_json: JsonOption = False,
 ) -> None:
@@ -102,9 +118,11 @@ def mode(
         blsflow mode 3 execute --reason "a week in shadow looked right"
     """
     with deployment() as application:
-        done = control.set_mode(application.store, policy, to, by=by, why=reason)
+        done = control.set_mode(application.store, policy, to, by=by, why=reason, version=version)
     if as_json:
-        print_json({"policy_id": policy, "name": done.name, "was": done.was, "is": str(to)})
+        print_json(
+            {"policy_id": policy, "version": done.version, "name": done.name, "was": done.was, "is": str(to)}
+        )
     else:
         typer.echo(f"policy {policy} ({done.name}) is in {to} now, and was in {done.was}")
 
@@ -254,6 +272,7 @@ def _say(policy: int, done: SetEnabled, said: str, *, as_json: bool) -> None:
     print_json(
         {
             "policy_id": policy,
+            "version": done.version,
             "name": done.name,
             "lifted": done.lifted,
             "machines_forgiven": done.machines_forgiven,

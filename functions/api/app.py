@@ -33,6 +33,7 @@ from . import (
 from .reading import with_text_body
 from .refusing import problem_of
 from .routing import app
+from .writing import require_bounded
 
 NOUNS = (
     document,
@@ -63,8 +64,11 @@ def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:  # noqa: ANN
         line |= {"method": http.get("method"), "path": http.get("path"), "api_request_id": _request_id(event)}
         try:
             response = app.resolve(with_text_body(event), context)
+            require_bounded(response)
         except Problem as problem:
             response = as_response(problem, _request_id(event))
+        except ValueError as error:  # an answer that JSON has no form for
+            response = as_response(_fault(error, _request_id(event)), _request_id(event))
         line["status"] = response["statusCode"]
     response.setdefault("headers", {})["x-request-id"] = _request_id(event)
     return response
@@ -80,22 +84,27 @@ def _refuse(error: Exception) -> Response[str]:
     problem = problem_of(error, invalid_code=code, body=_body_of(error))
     request_id = _request_id(app.current_event.raw_event)
     if problem is None:
-        logger().error(
-            "api_fault",
-            extra={
-                "api_request_id": request_id,
-                "error": type(error).__name__,
-                "trace": "".join(traceback.format_exception(error, limit=-8)),
-            },
-        )
-        problem = Problem(
-            "internal_error", "something went wrong on our side; the request's id finds it in the logs"
-        )
+        problem = _fault(error, request_id)
     return Response(
         status_code=int(problem.status),
         content_type=CONTENT_TYPE,
         headers={"cache-control": "no-store"} | problem.headers,
         body=json.dumps(problem.document(request_id), ensure_ascii=False, default=str),
+    )
+
+
+def _fault(error: Exception, request_id: str) -> Problem:
+    """Log a fault of ours whole; return what its caller is told."""
+    logger().error(
+        "api_fault",
+        extra={
+            "api_request_id": request_id,
+            "error": type(error).__name__,
+            "trace": "".join(traceback.format_exception(error, limit=-8)),
+        },
+    )
+    return Problem(
+        "internal_error", "something went wrong on our side; the request's id finds it in the logs"
     )
 
 

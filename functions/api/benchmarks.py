@@ -14,7 +14,7 @@ from blsflow.flow import benchmarks as flow
 from blsflow.web.caller import Scope
 
 from .routing import answer, caller, operation, store
-from .shapes import Answer, Cursor, IdempotencyKey, Limit, Page, QueryId
+from .shapes import Answer, Cursor, Figure, IdempotencyKey, Limit, Page, QueryId
 
 TAG = "benchmarks"
 RunState = Literal["pending", "running", "restoring", "succeeded", "failed", "cancelled"]
@@ -26,8 +26,8 @@ class Benchmark(Answer):
     machine_id: int
     project_id: int
     model: str
-    hashrate_hs: float | None
-    power_w: float | None
+    hashrate_hs: Figure
+    power_w: Figure
     power_estimated: bool
     sampled_at: datetime
     flagged: bool
@@ -47,14 +47,14 @@ class BenchmarkRun(Answer):
     origin: str
     requested_by: str | None
     attempt_no: int
-    value_cny_per_day: float | None
+    value_cny_per_day: Figure
     not_before: datetime
     requested_at: datetime
     started_at: datetime | None
     ended_at: datetime | None
     restore_status: str | None
-    lost_minutes: float | None
-    lost_cny: float | None
+    lost_minutes: Figure
+    lost_cny: Figure
     result: dict[str, Any]
 
 

@@ -14,8 +14,8 @@ from blsflow.domain.policy import ExecutionMode
 from blsflow.flow import control
 from blsflow.web.caller import Scope
 
-from .routing import answer, caller, operation, store
-from .shapes import Answer, PathId, Why
+from .routing import answer, caller, named_version, operation, store
+from .shapes import Answer, IfMatch, PathId, Why
 
 TAG = "policies"
 
@@ -37,15 +37,17 @@ class Enabled(Answer):
     """`lifted` is the cause of the freeze that ended with it; `next_run_at` is null while disabled."""
 
     name: str
+    version: int
     lifted: str | None
     machines_forgiven: int
     next_run_at: datetime | None
 
 
 class ModeChange(Answer):
-    """The mode that the policy had before."""
+    """The mode that the policy had before, and the version that it has now."""
 
     name: str
+    version: int
     was: str
 
 
@@ -56,35 +58,67 @@ class Frozen(Answer):
     opened: bool
 
 
-@operation("POST", "/policies/<policy_id>/enable", scope=Scope.EXECUTE, tag=TAG, problems=["not_found"])
-def enable_policy(policy_id: PathId, why: Annotated[ReasonIn, Body()]) -> Response[Enabled]:
-    """Let a policy tick. This alone lifts a freeze, on the record with who, when and why."""
+@operation(
+    "POST",
+    "/policies/<policy_id>/enable",
+    scope=Scope.EXECUTE,
+    tag=TAG,
+    problems=["not_found", "version_conflict", "precondition_required"],
+)
+def enable_policy(
+    policy_id: PathId, why: Annotated[ReasonIn, Body()], if_match: IfMatch = None
+) -> Response[Enabled]:
+    """Let a policy tick, as it was read. This alone lifts a freeze, on the record with who, when and why."""
     who = caller()
-    done = control.enable(store(), policy_id, by=who.subject, why=why.reason, tenant_id=who.tenant_id)
-    return answer(Enabled.model_validate(done))
+    done = control.enable(
+        store(),
+        policy_id,
+        by=who.subject,
+        why=why.reason,
+        version=named_version(if_match),
+        tenant_id=who.tenant_id,
+    )
+    return answer(Enabled.model_validate(done), version=done.version)
 
 
 @operation("POST", "/policies/<policy_id>/disable", scope=Scope.EXECUTE, tag=TAG, problems=["not_found"])
 def disable_policy(policy_id: PathId, why: Annotated[ReasonIn, Body()]) -> Response[Enabled]:
-    """Let a policy tick no more; what it sent is followed to its end."""
+    """Let a policy tick no more, whatever its version; what it sent is followed to its end."""
     who = caller()
     done = control.disable(store(), policy_id, by=who.subject, why=why.reason, tenant_id=who.tenant_id)
-    return answer(Enabled.model_validate(done))
+    return answer(Enabled.model_validate(done), version=done.version)
 
 
 @operation("POST", "/policies/<policy_id>/freeze", scope=Scope.EXECUTE, tag=TAG, problems=["not_found"])
 def freeze_policy(policy_id: PathId, why: Annotated[ReasonIn, Body()]) -> Response[Frozen]:
-    """Freeze a policy: no new action for the whole domain, until it is enabled again."""
+    """Freeze a policy, whatever its version: no new action for the whole domain, until it is enabled again."""
     who = caller()
     done = control.freeze(store(), policy_id, by=who.subject, why=why.reason, tenant_id=who.tenant_id)
     return answer(Frozen.model_validate(done))
 
 
-@operation("PUT", "/policies/<policy_id>/mode", scope=Scope.EXECUTE, tag=TAG, problems=["not_found"])
-def set_policy_mode(policy_id: PathId, mode: Annotated[ModeIn, Body()]) -> Response[ModeChange]:
-    """Say how far a policy goes: `dry_run`, `shadow` or `execute`. What was decided before is not sent any more."""
+@operation(
+    "PUT",
+    "/policies/<policy_id>/mode",
+    scope=Scope.EXECUTE,
+    tag=TAG,
+    problems=["not_found", "version_conflict", "precondition_required"],
+)
+def set_policy_mode(
+    policy_id: PathId, mode: Annotated[ModeIn, Body()], if_match: IfMatch = None
+) -> Response[ModeChange]:
+    """Say how far a policy goes, as it was read: `dry_run`, `shadow` or `execute`.
+
+    What was decided before is not sent any more.
+    """
     who = caller()
     done = control.set_mode(
-        store(), policy_id, mode.execution_mode, by=who.subject, why=mode.reason, tenant_id=who.tenant_id
+        store(),
+        policy_id,
+        mode.execution_mode,
+        by=who.subject,
+        why=mode.reason,
+        version=named_version(if_match),
+        tenant_id=who.tenant_id,
     )
-    return answer(ModeChange.model_validate(done))
+    return answer(ModeChange.model_validate(done), version=done.version)

@@ -15,7 +15,7 @@ from blsflow.web.problems import CONTENT_TYPE, PROBLEMS
 from .routing import PREFIX, app, operation
 from .streaming import stream_paths
 
-_ANY: Final = ("malformed_request", "invalid_request", "internal_error", "unavailable")
+_ANY: Final = ("malformed_request", "invalid_request", "answer_too_large", "internal_error", "unavailable")
 _OF_SIGNED_IN: Final = ("unauthorized", "insufficient_scope")
 _OF_BODIES: Final = ("payload_too_large", "unsupported_media_type")
 _BOUNDS: Final = {"ge": "minimum", "le": "maximum", "gt": "exclusiveMinimum", "lt": "exclusiveMaximum"}

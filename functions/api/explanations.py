@@ -17,14 +17,14 @@ from blsflow.flow.dry_run import dry_run
 from blsflow.web.caller import Scope
 
 from .routing import answer, caller, operation, store
-from .shapes import Answer, PathId
+from .shapes import Answer, Figure, PathId
 
 
 class Price(Answer):
     """A price is `known`, `stale` or `unknown`; only a known one has a value, in CNY per H/s and day."""
 
     state: str
-    cny_per_hashrate_day: float | None = None
+    cny_per_hashrate_day: Figure = None
     reason: str | None = None
 
 
@@ -32,11 +32,11 @@ class Figures(Answer):
     """Revenue less cost is the net; null is unknown, never zero. `source` is the benchmark or the machine's report."""
 
     source: str
-    hashrate_hs: float
-    power_w: float
-    revenue_cny_per_day: float | None
-    cost_cny_per_day: float | None
-    net_cny_per_day: float | None
+    hashrate_hs: Figure
+    power_w: Figure
+    revenue_cny_per_day: Figure
+    cost_cny_per_day: Figure
+    net_cny_per_day: Figure
 
 
 class Candidate(Answer):
@@ -58,7 +58,7 @@ class Electricity(Answer):
 
     tariff: str | None = None
     period: str | None = None
-    price_cny_per_kwh: float | None = None
+    price_cny_per_kwh: Figure = None
     problem: str | None = None
     names: list[str] | None = None
     next_change_at: datetime | None
@@ -68,7 +68,7 @@ class Hurdle(Answer):
     """What a move has to clear; `value` is null if it is unknown."""
 
     reason: str
-    value: float | None
+    value: Figure
     limit: float
     unit: str
     must_exceed: bool
@@ -86,8 +86,8 @@ class Explained(Answer):
     from_project: int | None
     to_project: int | None
     run_config_id: int | None
-    current_net_cny_per_day: float | None
-    best_net_cny_per_day: float | None
+    current_net_cny_per_day: Figure
+    best_net_cny_per_day: Figure
     benchmark_requests: list[int]
     electricity: Electricity | None
     window_id: int | None
@@ -109,7 +109,7 @@ class DryRun(Answer):
     policy_id: int
     machines: int
     counts: dict[str, int]
-    gain_cny_per_day: float
+    gain_cny_per_day: Figure
     failure: str | None
     freeze: FreezeCause | None
     obstacles: list[str]

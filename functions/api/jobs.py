@@ -16,7 +16,7 @@ from blsflow.flow import jobs as flow
 from blsflow.web.caller import Scope
 
 from .routing import answer, caller, operation, store
-from .shapes import Answer, Cursor, Limit, Page, PathId, QueryId, Why
+from .shapes import Answer, Cursor, Figure, Limit, Page, PathId, QueryId, Why
 
 TAG = "jobs"
 JobId = Annotated[UUID, Path()]
@@ -71,7 +71,7 @@ class Lock(Answer):
     policy_id: int | None
     command_id: UUID | None
     taken_at: datetime
-    age_sec: float
+    age_sec: Figure
     expires_at: datetime | None
 
 

@@ -17,17 +17,21 @@ from blsflow.flow.requests import fingerprint, once
 from blsflow.web.caller import Scope
 
 from .routing import answer, caller, named_version, operation, store
-from .shapes import Answer, Cursor, IdempotencyKey, IfMatch, Limit, Page, PathId, Why
+from .shapes import Answer, Cursor, Figure, IdempotencyKey, IfMatch, Limit, Page, PathId, Why
 
 TAG = "policies"
 
 
 class Policy(Answer):
-    """A policy: its document, and what was made of it by enabling, freezing and saying how far it goes."""
+    """A policy: its document, and what was made of it by enabling, freezing and saying how far it goes.
+
+    In lists the document is without `scope`, which may be long: `scope_count` says how many entries it has.
+    """
 
     policy_id: int
     version: int
     document: dict[str, Any]
+    scope_count: int
     enabled: bool
     execution_mode: str
     frozen_for: str | None
@@ -56,7 +60,7 @@ class NewestTick(Answer):
     machines: int
     counts: dict[str, int]
     failure: str | None
-    gain_cny_per_day: float
+    gain_cny_per_day: Figure
 
 
 class LeaseState(Answer):

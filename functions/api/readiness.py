@@ -14,7 +14,7 @@ from blsflow.web.caller import Scope
 
 from .policies import PolicyStatus
 from .routing import answer, caller, operation, store
-from .shapes import Answer, PathId
+from .shapes import Answer, Figure, PathId
 
 
 class Finding(Answer):
@@ -49,7 +49,7 @@ class CandidatePrice(Answer):
     name: str
     state: str
     reason: str | None
-    age_sec: float | None
+    age_sec: Figure
 
 
 class Coverage(Answer):

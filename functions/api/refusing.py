@@ -15,10 +15,10 @@ from blsflow.flow import (
     control,
     jobs,
     notifications,
-    policies,
     requests,
     schedules,
     ticks,
+    versions,
 )
 from blsflow.ports import EnqueueFailed, StoreConflict, StoreUnavailable
 from blsflow.web.problems import Problem
@@ -82,23 +82,15 @@ _REFUSALS: Final[Mapping[type[Exception], Callable[[Any], Problem]]] = {
         id=e.machine_id,
     ),
     ticks.UnreadableDecision: lambda _: Problem("conflict", "another version of this program stored it"),
-    policies.VersionConflict: lambda e: Problem(
+    versions.VersionConflict: lambda e: Problem(
         "version_conflict",
         f"it is at version {e.current}: read it again",
         version=e.version,
         current=e.current,
     ),
     notifications.UnknownNotification: _missing("notification", "notification_id"),
-    schedules.VersionConflict: lambda e: Problem(
-        "version_conflict", f"it is no longer at version {e.version}: read it again", version=e.version
-    ),
     requests.KeyConflict: lambda e: Problem(
         "request_conflict", f"{e.key!r} was used for another request: use a new one", request_id=e.key
-    ),
-    control.RequestConflict: lambda e: Problem(
-        "request_conflict",
-        f"{e.request_id!r} was used for another request: use a new one",
-        request_id=e.request_id,
     ),
     schedules.ExecutionTargetUnavailable: lambda e: Problem(
         "execution_target_unavailable",

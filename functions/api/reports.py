@@ -16,7 +16,7 @@ from blsflow.flow.report import report
 from blsflow.web.caller import Scope
 
 from .routing import answer, caller, operation, store
-from .shapes import Answer, Digits, Instant, PathId
+from .shapes import Answer, Digits, Figure, Instant, PathId
 
 TAG = "reports"
 _MOST_DECISIONS: Final = 500_000
@@ -27,10 +27,10 @@ class Point(Answer):
     """What had come together by then: CNY on each path, and machine hours that are not known."""
 
     at: datetime
-    policy_cny: float
-    as_is_cny: float
-    always_on_cny: float
-    unknown_hours: float
+    policy_cny: Figure
+    as_is_cny: Figure
+    always_on_cny: Figure
+    unknown_hours: Figure
 
 
 class Replayed(Answer):
@@ -45,15 +45,15 @@ class Replayed(Answer):
     until: datetime
     machines: int
     instants: int
-    known_hours: float
-    unknown_hours: dict[str, float]
-    policy_cny: float | None
-    as_is_cny: float | None
-    always_on_cny: float | None
-    gain_cny: float | None
-    gain_over_always_on_cny: float | None
-    switch_cost_cny: float
-    lost_hours: float
+    known_hours: Figure
+    unknown_hours: dict[str, Figure]
+    policy_cny: Figure
+    as_is_cny: Figure
+    always_on_cny: Figure
+    gain_cny: Figure
+    gain_over_always_on_cny: Figure
+    switch_cost_cny: Figure
+    lost_hours: Figure
     moves: dict[str, int]
     decisions: dict[str, int]
     series: list[Point]

@@ -20,6 +20,7 @@ from blsflow.web.caller import caller_of
 from blsflow.web.problems import PROBLEMS, Problem
 
 from .reading import strict_json
+from .writing import as_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -42,6 +43,7 @@ app: Final = APIGatewayHttpResolver(
     response_validation_error_http_code=500,
     strip_prefixes=[PREFIX],
     json_body_deserializer=strict_json,
+    serializer=as_json,
 )
 
 
@@ -94,8 +96,12 @@ def caller() -> Caller:
     """Return who calls in this request; the `Problem` ``unauthorized`` if nobody does."""
     found: Caller | None = app.context.get(_CALLER)
     if found is None:
-        claim = application().settings.tenant_claim
-        found = caller_of(app.current_event.raw_event, tenant_claim=claim)
+        settings = application().settings
+        found = caller_of(
+            app.current_event.raw_event,
+            tenant_claim=settings.tenant_claim,
+            scope_prefix=settings.scope_prefix,
+        )
         app.context[_CALLER] = found
     return found
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from typing import TYPE_CHECKING, Annotated, Any, Final, Generic, Self, TypeVar
 
@@ -45,6 +46,10 @@ def _storable(value: str) -> str:
     return value
 
 
+def _finite(value: object) -> object:
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
 def _said(value: str) -> str:
     if not value.strip():
         message = "says nothing"
@@ -79,6 +84,10 @@ Why = Annotated[
         min_length=1, max_length=500, description="why, for the record", json_schema_extra={"pattern": r"\S"}
     ),
 ]
+
+
+Figure = Annotated[float | None, BeforeValidator(_finite)]
+"""A measured or computed figure; what is not a number, or infinite, is unknown, and JSON has no other word for that."""
 
 
 class Answer(BaseModel):

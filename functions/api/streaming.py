@@ -30,11 +30,13 @@ _PARAMETERS: Final = [
     _parameter("last-event-id", _PLACE, "the last id that was seen; goes before after_id", place="header"),
 ]
 _TOKEN: Final = _parameter(
-    "access_token", {"type": "string"}, "a short-lived token: EventSource of a browser can set no header"
+    "access_token",
+    {"type": "string"},
+    "a token for schedule:read alone that expires within 15 minutes: EventSource can set no header",
 )
 
 
-def _operation(operation_id: str, parameters: list[dict[str, Any]]) -> dict[str, Any]:
+def _operation(operation_id: str, parameters: list[dict[str, Any]], *problems: str) -> dict[str, Any]:
     return {
         "summary": "Follow the log live.",
         "description": _EVENTS,
@@ -45,7 +47,7 @@ def _operation(operation_id: str, parameters: list[dict[str, Any]]) -> dict[str,
         "x-scope": "schedule:read",
         "x-function": "live",
         "x-makes": {},
-        "x-problems": ["not_found", "too_many_streams"],
+        "x-problems": ["not_found", "too_many_streams", *problems],
         "responses": {
             "200": {
                 "description": "Some events, or none yet",
@@ -59,5 +61,7 @@ def stream_paths() -> dict[str, Any]:
     """Return the stream's paths as the document has them."""
     return {
         "/stream": {"get": _operation("follow_log", _PARAMETERS)},
-        "/stream/browser": {"get": _operation("follow_log_in_browser", [*_PARAMETERS, _TOKEN])},
+        "/stream/browser": {
+            "get": _operation("follow_log_in_browser", [*_PARAMETERS, _TOKEN], "unfit_token")
+        },
     }

@@ -18,7 +18,7 @@ from blsflow.web.caller import Scope
 
 from .explanations import Explained
 from .routing import answer, caller, operation, store
-from .shapes import Answer, Cursor, Limit, Page, PathId, QueryId
+from .shapes import Answer, Cursor, Figure, Limit, Page, PathId, QueryId
 
 TAG = "ticks"
 
@@ -36,7 +36,7 @@ class Tick(Answer):
     failure: str | None
     machines: int
     counts: dict[str, int]
-    gain_cny_per_day: float
+    gain_cny_per_day: Figure
     took_ms: int | None
 
 
@@ -59,8 +59,8 @@ class Decision(Answer):
     from_project: int | None
     to_project: int | None
     run_config_id: int | None
-    current_net_cny_per_day: float | None
-    best_net_cny_per_day: float | None
+    current_net_cny_per_day: Figure
+    best_net_cny_per_day: Figure
     overridden_by: int | None
     attempt_id: UUID | None
     job_id: str | None

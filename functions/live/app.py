@@ -17,7 +17,7 @@ from blsflow.flow.control import UnknownPolicy
 from blsflow.flow.live import TooManyStreams, UnknownEvent
 from blsflow.observability import summarized
 from blsflow.ports import StoreUnavailable
-from blsflow.web.caller import Scope, caller_of
+from blsflow.web.caller import Scope, caller_of, require_fit_for_address
 from blsflow.web.problems import Problem, as_response
 
 if TYPE_CHECKING:
@@ -30,6 +30,7 @@ _HOLD_SEC = 25
 _RETRY_MS: Final = 500
 _PARAMETERS: Final = {"policy_id", "after_id", "backfill", "texts", "access_token"}
 _DATA: Final = "data: "
+_IN_BROWSER: Final = "/stream/browser"
 _FULL_RETRY_SEC: Final = 10
 
 
@@ -56,8 +57,11 @@ def _answered(event: Mapping[str, Any], context: object, request_id: str) -> dic
 
 def _answer(event: Mapping[str, Any], line: dict[str, object]) -> dict[str, Any]:
     hold = Budget(_HOLD_SEC)
-    caller = caller_of(event, tenant_claim=application().settings.tenant_claim)
+    settings = application().settings
+    caller = caller_of(event, tenant_claim=settings.tenant_claim, scope_prefix=settings.scope_prefix)
     caller.require(Scope.READ)
+    if str(event.get("rawPath", "")).endswith(_IN_BROWSER):
+        require_fit_for_address(event, caller)
     line["tenant_id"] = caller.tenant_id
     try:
         query, in_words = _query_of(event), _flag(event, "texts")

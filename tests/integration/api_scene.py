@@ -92,7 +92,7 @@ class Api:
         return Answered(
             status=answer["statusCode"],
             headers={name.lower(): value for name, value in answer["headers"].items()},
-            body=json.loads(text),
+            body=json.loads(text, parse_constant=_refuse),
         )
 
     def _authorizer(self) -> dict[str, Any]:
@@ -106,6 +106,11 @@ class Api:
             **self.claims,
         }
         return {"authorizer": {"jwt": {"claims": claims, "scopes": None}}}
+
+
+def _refuse(constant: str) -> None:
+    message = f"the answer is not JSON: {constant}"
+    raise AssertionError(message)
 
 
 def _body(body: object) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import closing, contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict
 
 import pg8000.native
 
@@ -28,6 +28,13 @@ MACHINES = 50
 PROFIT_GUARD = 1
 NO_POLICY = 99
 NORTH = "north-mining"
+
+
+class Who(TypedDict):
+    """Who asks, and why."""
+
+    by: str
+    why: str
 
 
 def connect(address: DatabaseAddress) -> pg8000.native.Connection:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import logging
+from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from blsflow import bootstrap, observability
 from blsflow.adapters.inline import InlineQueue
+from blsflow.adapters.postgres.connection import Session
 from tests.api_operations import Operation, operations, owned_ids, unowned_id
 from tests.integration.api_deployment import (
     EXECUTION_TOKEN,
@@ -205,3 +207,18 @@ def test_what_is_not_theirs_is_as_unknown_as_none(api: ApiDeployment, operation:
     assert told[0] == told[1]
     assert told[0][1] == "not_found" or answered.body == {"items": [], "next_cursor": None}
     assert api.checksum() == before
+
+
+def test_a_database_that_takes_too_long_is_unavailable(database: DatabaseAddress) -> None:
+    """R9.2: the settings bound a statement, and who has waited in vain is told to come again."""
+    with (
+        deployed(database, BLSFLOW_SCHEDULER_DATABASE_TIMEOUT_SEC="0.5") as api,
+        closing(Session(api.address)) as busy,
+    ):
+        assert ANN.get("/policies").status == 200
+        busy.run("begin; lock table smart_schedule_policy_groups")
+        waited = ANN.get("/policies")
+        busy.run("rollback")
+        assert (waited.status, waited.code) == (503, "unavailable")
+        assert waited.headers["retry-after"].isdigit()
+        assert ANN.get("/policies").status == 200

@@ -1,7 +1,10 @@
 from __future__ import annotations
 
 import contextlib
+import os
+import signal
 from contextlib import closing
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -185,6 +188,48 @@ def test_a_database_that_stays_away_is_asked_once() -> None:
     with pytest.raises(StoreUnavailable):
         transact(PostgresStore(connect), "select 1")
     assert asked == [1]
+
+
+def test_a_transaction_that_could_not_begin_leaves_nothing_behind(
+    connector: Connector, observer: Session
+) -> None:
+    """R11.3: a refused beginning fails that transaction alone; the session that stands in it is given up."""
+    observer.run("create role not_ours")
+    observer.run("create role lowly login password 'low'; grant select on kept to lowly")
+    lowly = Connector(replace(connector._address, user="lowly", password="low"))
+    refused = PostgresStore(lowly.connect)
+    for _ in range(2):
+        with pytest.raises(StoreError, match="42501"), refused.transaction("; set local role not_ours"):
+            pytest.fail("it began")
+    assert transact(refused, "select count(*) from kept") == [[1]]
+    refused.close()
+
+
+def test_a_database_that_falls_silent_is_given_up_once(module_database: DatabaseAddress) -> None:
+    """R9.2, R11.3: no answer within the time-out ends the transaction, and nobody waits once more to roll it back."""
+    opened: list[Session] = []
+
+    def connect() -> Session:
+        opened.append(Session(module_database, statement_timeout_sec=0.5))
+        return opened[-1]
+
+    store = PostgresStore(connect)
+    silenced: list[int] = []
+
+    def falls_silent(session: Session) -> None:
+        silenced.append(pid(session))
+        os.kill(silenced[0], signal.SIGSTOP)
+
+    try:
+        with pytest.raises(StoreUnavailable, match=r"(?i)timed out|network"):
+            transact(store, falls_silent, "select 1")
+    finally:
+        os.kill(silenced[0], signal.SIGCONT)
+    with pytest.raises(StoreUnavailable):
+        opened[0].run("select 1")
+    assert transact(store, "select 1") == [[1]]
+    assert len(opened) == 2
+    store.close()
 
 
 def test_a_reader_that_fails_is_the_error_that_is_seen(store: PostgresStore, connector: Connector) -> None:

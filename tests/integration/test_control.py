@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import uuid
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import pytest
 
@@ -9,14 +9,15 @@ from blsflow.adapters.inline import InlineQueue
 from blsflow.adapters.postgres.connection import Session
 from blsflow.adapters.postgres.store import PostgresStore
 from blsflow.flow import control
-from tests.integration.control_scenes import NO_POLICY, NORTH, PROFIT_GUARD, look, seeded
+from blsflow.flow.requests import KeyConflict
+from tests.integration.control_scenes import NO_POLICY, NORTH, PROFIT_GUARD, Who, look, seeded
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from blsflow.adapters.postgres.connection import DatabaseAddress
 
-WHO = {"by": "kim", "why": "a test"}
+WHO: Final[Who] = {"by": "kim", "why": "a test"}
 ATTEMPT = uuid.UUID("0199c5c2-7d4a-7c3e-9f60-6f1a2b3c4d5e")
 
 
@@ -187,7 +188,7 @@ def test_a_request_id_cannot_mean_two_things(fleet: DatabaseAddress, store: Post
     control.run(store, PROFIT_GUARD, request_id="a", decide_queue=queue, by="kim")
     look(fleet, "update smart_schedule_occurrences set request_fingerprint = 'of another body'")
     queue.drain(lambda _message: None)
-    with pytest.raises(control.RequestConflict, match="use a new id"):
+    with pytest.raises(KeyConflict, match="use a new id"):
         control.run(store, PROFIT_GUARD, request_id="a", decide_queue=queue, by="kim")
     assert queue.drain(lambda _message: None) == 0
 

@@ -9,6 +9,7 @@ import pytest
 from blsflow.domain.errors import InvalidExecutionRequest
 from blsflow.domain.policy import ExecutionMode
 from blsflow.flow import control, schedules
+from blsflow.flow.versions import VersionConflict
 from tests.integration.scene import Scene
 
 if TYPE_CHECKING:
@@ -36,3 +37,23 @@ def test_a_policys_tick_is_not_paused_behind_its_back(database: DatabaseAddress)
     """R6.3, R9.1: a policy stops ticking by being disabled, with who and why; its schedule alone is not paused."""
     with Scene(database) as scene, pytest.raises(InvalidExecutionRequest, match="blsflow disable"):
         schedules.pause_schedule(scene.app.store, 1, paused=True)
+
+
+def test_what_lets_something_act_may_name_the_version_that_was_read(database: DatabaseAddress) -> None:
+    """R9.1: enabling and a mode are refused once somebody else's change came first; each makes a version of its own."""
+    with Scene(database) as scene:
+        store = scene.app.store
+        first = scene.value("select version from smart_schedule_policy_groups where id = 1")
+        changed = control.set_mode(store, 1, ExecutionMode.SHADOW, by="kim", why="a test", version=first)
+        assert changed.version == first + 1
+        with pytest.raises(VersionConflict) as conflict:
+            control.set_mode(store, 1, ExecutionMode.EXECUTE, by="lee", why="a test", version=first)
+        assert (conflict.value.version, conflict.value.current) == (first, first + 1)
+        with pytest.raises(VersionConflict):
+            control.enable(store, 1, by="lee", why="a test", version=first)
+        assert scene.rows("select execution_mode, version from smart_schedule_policy_groups") == [
+            ["shadow", first + 1]
+        ]
+        assert control.enable(store, 1, by="lee", why="a test", version=first + 1).version == first + 2
+        with pytest.raises(control.UnknownPolicy):
+            control.enable(store, 99, by="lee", why="a test", version=1)

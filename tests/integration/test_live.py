@@ -141,7 +141,9 @@ def test_a_browser_comes_back_with_the_id_that_it_saw(
     assert policy_of(writer, NORTH) == 1
     write(writer, "first", policy_id=1)
     wait_for_the_server(deployment.address)
-    response = deployment.invoke("live", sample("live/resume_in_browser"))
+    event = sample("live/resume_in_browser")
+    event["requestContext"]["authorizer"]["jwt"]["claims"]["exp"] = str(int(time.time()) + 600)
+    response = deployment.invoke("live", event)
     assert [frame.data["code"] for frame in frames_of(response["body"])] == ["first"]
     assert "signature" not in deployment.output
 
@@ -493,3 +495,10 @@ def test_an_events_text_stays_on_its_line(deployment: Deployment, writer: pg8000
     stream = Stream(deployment, after_id="0-0")
     (frame,) = stream.ask()
     assert (frame.data["code"], frame.data["params"]) == ('odd"code\n', params)
+
+
+def test_a_browsers_token_that_is_good_for_long_is_refused(deployment: Deployment) -> None:
+    """R9.3, R11.3: a token that stands in an address is one for minutes; the sample's is good for decades."""
+    refused = deployment.invoke("live", sample("live/resume_in_browser"))
+    assert refused["statusCode"] == 403
+    assert json.loads(refused["body"])["code"] == "unfit_token"

@@ -50,6 +50,9 @@ class _Settled:
         wait_for_the_server(self._address)
         return self._of_tenant.transaction()
 
+    def snapshot(self) -> AbstractContextManager[Transaction]:
+        return self._of_tenant.snapshot()
+
     def mark_attempts_enqueued(self, ids: Sequence[UUID]) -> None:
         self._of_tenant.mark_attempts_enqueued(ids)
 

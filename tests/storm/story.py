@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from blsflow.domain.policy import ExecutionMode
 from blsflow.flow import control, schedules
 from blsflow.flow.control import NothingToRelease
+from blsflow.flow.requests import KeyConflict
 from blsflow.flow.schedules import ExecutionTargetUnavailable
 from blsflow.ports import StoreUnavailable
 from local.simulators.device_control import DeviceFaults
@@ -265,7 +266,7 @@ class Story:
 
     def _by_hand(self, work: Callable[[], object]) -> None:
         """What a person asks for; a refusal that says why is an answer."""
-        with suppress(ExecutionTargetUnavailable, NothingToRelease, control.RequestConflict):
+        with suppress(ExecutionTargetUnavailable, NothingToRelease, KeyConflict):
             self._in_a_process(work)
 
     def _run_policy(self) -> None:

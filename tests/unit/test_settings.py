@@ -50,6 +50,7 @@ TEXTS = {
     PREFIX + "NOTIFICATION_TOPIC_ARN": "notification_topic_arn",
     PREFIX + "BENCHMARK_STATE_MACHINE_ARN": "benchmark_state_machine_arn",
     PREFIX + "TENANT_CLAIM": "tenant_claim",
+    PREFIX + "SCOPE_PREFIX": "scope_prefix",
 }
 CHOICES = {
     PREFIX + "PROFIT_FEED": ("profit_feed", ["contract", "whattomine", "minerstat"]),
@@ -57,9 +58,10 @@ CHOICES = {
 }
 FLAG = PREFIX + "EXECUTE_ENABLED"
 TIMEOUT = PREFIX + "SWITCH_API_TIMEOUT_SEC"
+DATABASE_TIMEOUT = PREFIX + "DATABASE_TIMEOUT_SEC"
 RATE = "USDT_TO_CNY_RATE"
 ALGORITHMS = PREFIX + "PROFIT_ALGORITHMS"
-VARIABLES = [*WHOLE_NUMBERS, *ADDRESSES, *TEXTS, *CHOICES, FLAG, TIMEOUT, RATE, ALGORITHMS]
+VARIABLES = [*WHOLE_NUMBERS, *ADDRESSES, *TEXTS, *CHOICES, FLAG, TIMEOUT, DATABASE_TIMEOUT, RATE, ALGORITHMS]
 
 
 def refused(environ: dict[str, str]) -> InvalidSetting:
@@ -73,7 +75,13 @@ def test_every_setting_has_a_variable_here() -> None:
     """R11.7: no setting escapes the tests of this module."""
     known = {name for name, *_ in (*WHOLE_NUMBERS.values(), *CHOICES.values())}
     known |= set(ADDRESSES.values()) | set(TEXTS.values())
-    known |= {"execute_enabled", "switch_api_timeout_sec", "usdt_to_cny_rate", "profit_algorithms"}
+    known |= {
+        "execute_enabled",
+        "switch_api_timeout_sec",
+        "database_timeout_sec",
+        "usdt_to_cny_rate",
+        "profit_algorithms",
+    }
     assert known == {field.name for field in fields(Settings)}
 
 
@@ -248,3 +256,11 @@ def test_no_secret_is_shown() -> None:
     assert (settings.switch_api_token, settings.profit_api_key) == ("canary-token", "canary-key")
     assert "canary" not in repr(settings)
     assert "canary" not in f"{settings}"
+
+
+def test_the_databases_time_is_bounded() -> None:
+    """R9.2, R11.7: a statement may take a minute unless it is said otherwise, and never no time at all."""
+    assert read_settings({}).database_timeout_sec == 60
+    assert read_settings({DATABASE_TIMEOUT: "20"}).database_timeout_sec == 20
+    for value in ("0", "601", "nan", "soon"):
+        assert refused({DATABASE_TIMEOUT: value}).name == DATABASE_TIMEOUT

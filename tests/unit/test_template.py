@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from blsflow.adapters.postgres.connection import SILENCE_SEC
 from blsflow.settings import read_settings
 from tests.template import as_list, of_type, properties, template
 
@@ -158,6 +159,48 @@ def test_every_variable_is_one_that_the_settings_read() -> None:
     for name in FUNCTIONS:
         given |= set(properties(f"{name}Function")["Environment"]["Variables"])
     assert {name for name in given if not name.startswith("POWERTOOLS_")} <= set(read)
+
+
+def test_the_api_cannot_take_the_flows_share_of_the_account() -> None:
+    """R11.1: requests and streams are bounded, and a stream too many is still told so; nothing of the flow is."""
+    parameters = _template()["Parameters"]
+    for name, condition, parameter in (
+        ("Api", "BoundsApi", "ApiConcurrency"),
+        ("Live", "BoundsLive", "LiveConcurrency"),
+    ):
+        reserved = _properties(f"{name}Function")["ReservedConcurrentExecutions"]
+        assert reserved == {"Fn::If": [condition, {"Ref": parameter}, {"Ref": "AWS::NoValue"}]}
+        assert parameters[parameter]["Default"] > 0
+    streams = _properties("LiveFunction")["Environment"]["Variables"]["BLSFLOW_SCHEDULER_STREAMS"]
+    assert streams == {"Ref": "LiveStreams"}
+    assert parameters["LiveStreams"]["Default"] == read_settings({}).streams
+    assert parameters["LiveConcurrency"]["Default"] >= parameters["LiveStreams"]["Default"] + 10
+    bounded = [name for name in FUNCTIONS if "ReservedConcurrentExecutions" in _properties(f"{name}Function")]
+    assert bounded == ["Api", "Live"]
+
+
+@pytest.mark.parametrize("name", ["Api", "Live"])
+def test_a_silent_database_is_told_of_before_the_function_ends(name: str) -> None:
+    """R9.2: statement and socket give up, and a new connection is tried, while there is time left to answer."""
+    function = _properties(f"{name}Function")
+    silent = float(function["Environment"]["Variables"]["BLSFLOW_SCHEDULER_DATABASE_TIMEOUT_SEC"])
+    assert silent + SILENCE_SEC + 5 < function["Timeout"]
+
+
+def test_no_route_that_asks_for_a_token_takes_preflights() -> None:
+    """R9.1: a browser's preflight carries no token; a route for ANY method with an authorizer would refuse it."""
+    routes = {
+        _properties(name)["RouteKey"]: _properties(name)["AuthorizationType"]
+        for name in _of_type("AWS::ApiGatewayV2::Route")
+    }
+    guarded = {key.split()[0] for key, authorization in routes.items() if authorization == "JWT"}
+    assert guarded == set(_properties("HttpApi")["CorsConfiguration"]["Fn::If"][1]["AllowMethods"])
+    assert {key for key, authorization in routes.items() if authorization == "NONE"} == {
+        f"GET /api/v1/smart-schedule/{path}" for path in ("health", "openapi.json")
+    }
+    assert {key for key in routes if "{proxy+}" in key} == {
+        f"{method} /api/v1/smart-schedule/{{proxy+}}" for method in guarded
+    }
 
 
 def test_a_deployment_that_says_nothing_is_the_safe_one() -> None:

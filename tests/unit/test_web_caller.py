@@ -5,7 +5,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from blsflow.web.caller import Caller, Scope, caller_of
+from blsflow.web.caller import (
+    LONGEST_IN_ADDRESS_SEC,
+    Caller,
+    Scope,
+    caller_of,
+    require_fit_for_address,
+)
 from blsflow.web.problems import Problem
 
 _JSON = st.recursive(
@@ -102,3 +108,32 @@ def test_whatever_the_claims_are_there_is_a_caller_or_a_refusal(claims: dict[str
 def test_without_the_authorizer_there_is_nobody(event: dict[str, object]) -> None:
     """R9.1: a request that no authorizer saw has no caller."""
     assert _refused(event) == "unauthorized"
+
+
+def test_a_prefix_of_the_issuers_is_taken_off() -> None:
+    """R9.1: Cognito names scopes after their server; of those, only what has the deployment's own prefix counts."""
+    event = _event(scope="blsflow/schedule:read openid other/schedule:write schedule:admin")
+    assert caller_of(event, tenant_claim="tenant_id", scope_prefix="blsflow/").scopes == {"schedule:read"}
+    assert "schedule:read" not in caller_of(event, tenant_claim="tenant_id").scopes
+
+
+@pytest.mark.parametrize(
+    ("claims", "fits"),
+    [
+        ({}, True),
+        ({"scope": "schedule:read openid"}, True),
+        ({"scope": "schedule:read schedule:write"}, False),
+        ({"scope": "schedule:read", "scp": ["schedule:admin"]}, False),
+        ({"exp": str(int(time.time()) + LONGEST_IN_ADDRESS_SEC + 3600)}, False),
+    ],
+)
+def test_a_token_in_an_address_is_good_for_little(claims: dict[str, object], fits: bool) -> None:  # noqa: FBT001 - a case
+    """R9.3, R11.3: what proxies and histories keep reads for minutes, or is refused."""
+    event = _event(**claims)
+    caller = caller_of(event, tenant_claim="tenant_id")
+    if fits:
+        require_fit_for_address(event, caller)
+        return
+    with pytest.raises(Problem) as refused:
+        require_fit_for_address(event, caller)
+    assert refused.value.code == "unfit_token"

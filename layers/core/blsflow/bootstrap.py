@@ -66,11 +66,13 @@ class Application:
         """Open a session with the credentials of this moment."""
         settings = self.settings
         if settings.database_url is not None:
-            return Session(parse_address(settings.database_url, tls=settings.database_tls))
+            address = parse_address(settings.database_url, tls=settings.database_tls)
+            return Session(address, statement_timeout_sec=settings.database_timeout_sec)
         if settings.database_secret_arn is not None:
             from blsflow.adapters.aws import database_address  # noqa: PLC0415 - AWS only where the settings ask for it
 
-            return Session(database_address(settings.database_secret_arn, tls=settings.database_tls))
+            address = database_address(settings.database_secret_arn, tls=settings.database_tls)
+            return Session(address, statement_timeout_sec=settings.database_timeout_sec)
         raise InvalidSetting(
             name="BLSFLOW_SCHEDULER_DATABASE_URL",
             value=None,

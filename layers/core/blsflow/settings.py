@@ -78,11 +78,13 @@ class Settings:
     database_url: str | None = field(default=None, repr=False)
     database_secret_arn: str | None = None
     database_tls: str = "verify-full"
+    database_timeout_sec: float = 60.0
     decide_queue_url: str | None = None
     execute_queue_url: str | None = None
     notification_topic_arn: str | None = None
     benchmark_state_machine_arn: str | None = None
     tenant_claim: str = "tenant_id"
+    scope_prefix: str = ""
 
     def executor_configured(self) -> bool:
         """Whether there is a device-control service to send to (R4.3)."""
@@ -131,11 +133,13 @@ def read_settings(environ: Mapping[str, str]) -> Settings:
         database_url=read.text(prefix + "DATABASE_URL"),
         database_secret_arn=read.text(prefix + "DATABASE_SECRET_ARN"),
         database_tls=read.choice(prefix + "DATABASE_TLS", default="verify-full", choices=TLS_MODES),
+        database_timeout_sec=read.number(prefix + "DATABASE_TIMEOUT_SEC", default=60.0, least=0.1, most=600),
         decide_queue_url=read.text(prefix + "DECIDE_QUEUE_URL"),
         execute_queue_url=read.text(prefix + "EXECUTE_QUEUE_URL"),
         notification_topic_arn=read.text(prefix + "NOTIFICATION_TOPIC_ARN"),
         benchmark_state_machine_arn=read.text(prefix + "BENCHMARK_STATE_MACHINE_ARN"),
         tenant_claim=read.text(prefix + "TENANT_CLAIM") or "tenant_id",
+        scope_prefix=read.text(prefix + "SCOPE_PREFIX") or "",
     )
     longest = max(
         settings.tick_interval_sec, settings.benchmark_sample_window_sec, settings.benchmark_warm_up_sec

@@ -3,6 +3,8 @@
 A document says what a policy is to do. How far it goes (``execute``), whether it ticks and whether it is frozen are said
 by verbs (`flow.control`) and stand in no document. Limits that are left out have the defaults of
 docs/database.md.
+
+Over 300 lines because it reads one document: each field has its check here, and they share how a refusal names its place.
 """
 
 from __future__ import annotations

@@ -5,13 +5,13 @@ A ``tenant_id`` of None is an operator of the whole deployment; someone else's p
 
 from __future__ import annotations
 
-import hashlib
-import json
 from typing import TYPE_CHECKING, TypeVar
 
 from blsflow.domain.errors import BlsflowError
 from blsflow.domain.freeze import Freeze, FreezeCause
 from blsflow.flow.freeze import announce_freeze
+from blsflow.flow.requests import KeyConflict, fingerprint
+from blsflow.flow.versions import VersionConflict
 from blsflow.ports import ClosedAttempt
 
 if TYPE_CHECKING:
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
         RequestedRun,
         SetEnabled,
         Store,
+        Transaction,
     )
 
 T = TypeVar("T")
@@ -72,38 +73,45 @@ class NothingToRelease(BlsflowError):
         self.state = state
 
 
-class RequestConflict(BlsflowError):
-    """A request id that was used for another request before (R8.8)."""
+def enable(  # noqa: PLR0913 - what to enable, for whom, and who asks
+    store: Store,
+    policy_id: int,
+    *,
+    by: str,
+    why: str,
+    version: int | None = None,
+    tenant_id: str | None = None,
+) -> SetEnabled:
+    """Let a policy tick; this alone lifts a freeze, and it starts all counts towards the next one anew (R6.3).
 
-    def __init__(self, request_id: str, occurrence_id: int) -> None:
-        super().__init__(
-            f"request id {request_id!r} was used for another request (occurrence {occurrence_id}): "
-            "use a new id for a new run"
-        )
-        self.request_id = request_id
-        self.occurrence_id = occurrence_id
-
-
-def enable(store: Store, policy_id: int, *, by: str, why: str, tenant_id: str | None = None) -> SetEnabled:
-    """Let a policy tick; this alone lifts a freeze, and it starts all counts towards the next one anew (R6.3)."""
+    With a ``version`` only a policy that is still at it is enabled; `VersionConflict` says that it is not.
+    """
     with store.transaction() as tx:
-        done = tx.set_enabled(policy_id, enabled=True, by=by, why=why, tenant_id=tenant_id)
-    return _known(done, policy_id)
+        done = tx.set_enabled(policy_id, enabled=True, by=by, why=why, version=version, tenant_id=tenant_id)
+        return _changed(tx, done, policy_id, version, tenant_id)
 
 
 def disable(store: Store, policy_id: int, *, by: str, why: str, tenant_id: str | None = None) -> SetEnabled:
-    """Let a policy tick no more; what it sent is followed to its end."""
+    """Let a policy tick no more, whatever its version; what it sent is followed to its end."""
     with store.transaction() as tx:
-        done = tx.set_enabled(policy_id, enabled=False, by=by, why=why, tenant_id=tenant_id)
+        done = tx.set_enabled(policy_id, enabled=False, by=by, why=why, version=None, tenant_id=tenant_id)
     return _known(done, policy_id)
 
 
 def set_mode(  # noqa: PLR0913 - what to set, for whom, and who asks
-    store: Store, policy_id: int, mode: ExecutionMode, *, by: str, why: str, tenant_id: str | None = None
+    store: Store,
+    policy_id: int,
+    mode: ExecutionMode,
+    *,
+    by: str,
+    why: str,
+    version: int | None = None,
+    tenant_id: str | None = None,
 ) -> ModeChange:
-    """Say how far a policy goes (R4.1); what was decided before is not sent any more."""
+    """Say how far a policy goes (R4.1); what was decided before is not sent any more. ``version`` as in `enable`."""
     with store.transaction() as tx:
-        return _known(tx.set_mode(policy_id, mode=str(mode), by=by, why=why, tenant_id=tenant_id), policy_id)
+        done = tx.set_mode(policy_id, mode=str(mode), by=by, why=why, version=version, tenant_id=tenant_id)
+        return _changed(tx, done, policy_id, version, tenant_id)
 
 
 def freeze(store: Store, policy_id: int, *, by: str, why: str, tenant_id: str | None = None) -> ManualFreeze:
@@ -126,17 +134,14 @@ def run(  # noqa: PLR0913 - what to run, for whom, and who asks
     tenant_id: str | None = None,
 ) -> RequestedRun:
     """Tick a policy now; the same request id gives the same occurrence, and begins it if nobody did yet (R8.8)."""
-    body = json.dumps({"kind": "policy_tick", "policy_id": policy_id}, sort_keys=True)
-    fingerprint = hashlib.sha256(body.encode()).hexdigest()
+    asked = fingerprint("policy_tick", {"policy_id": policy_id})
     with store.transaction() as tx:
         requested = _known(
-            tx.request_run(
-                policy_id, request_id=request_id, fingerprint=fingerprint, by=by, tenant_id=tenant_id
-            ),
+            tx.request_run(policy_id, request_id=request_id, fingerprint=asked, by=by, tenant_id=tenant_id),
             policy_id,
         )
-    if requested.fingerprint != fingerprint:
-        raise RequestConflict(request_id, requested.occurrence_id)
+    if requested.fingerprint != asked:
+        raise KeyConflict(request_id)
     if requested.state == "recorded":
         decide_queue.send([{"occurrence_id": requested.occurrence_id}])
         with store.transaction() as tx:
@@ -170,6 +175,17 @@ def read_lease(store: Store, tenant_id: str) -> Lease:
     """Return which system may act for a tenant; one that has expired is held by nobody."""
     with store.transaction() as tx:
         return tx.lease_of(tenant_id)
+
+
+def _changed(
+    tx: Transaction, done: T | None, policy_id: int, version: int | None, tenant_id: str | None
+) -> T:
+    """Return what was done; if nothing was, tell whether that is for the version or because there is no such policy."""
+    if done is None and version is not None:
+        view = tx.policy_view(policy_id, tenant_id=tenant_id)
+        if view is not None and view.archived_at is None:
+            raise VersionConflict("policy", policy_id, version, view.version)
+    return _known(done, policy_id)
 
 
 def _known(found: T | None, policy_id: int) -> T:

@@ -1,19 +1,20 @@
 """Dry run: decide a policy's machines now, whatever its mode, and leave no trace (R4.1).
 
-It reads as the policy's next tick would, foreign changes included, and rolls all of it back.
+It reads as the policy's next tick would, foreign changes included, and changes nothing: neither a tick nor an operator
+waits for it.
 """
 
 from __future__ import annotations
 
-from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from blsflow.domain.decide import Rules
 from blsflow.domain.freeze import Freeze, TickFailure, freeze_for, tick_failure
 from blsflow.domain.gates import Gates, withheld
+from blsflow.domain.machine import FOREIGN, STOPPED_BY_HUMAN, STOPPED_BY_SCHEDULER, Status
 from blsflow.domain.policy import ExecutionMode
-from blsflow.domain.record import unpack_all
+from blsflow.domain.record import pack, unpack
 from blsflow.domain.valuation import overriding, value_market
 from blsflow.domain.verdict import MOVES
 from blsflow.flow.control import UnknownPolicy
@@ -26,6 +27,9 @@ if TYPE_CHECKING:
     from blsflow.domain.policy import Policy
     from blsflow.domain.valuation import Valuation
     from blsflow.ports import Store, Transaction, TrialTick
+
+
+_MOST_CHANGES: Final = 255
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -47,30 +51,42 @@ class DryRun:
     shown: tuple[Machine, ...]
 
 
-class _Undone(Exception):
-    """Ends a transaction that is to leave no trace."""
-
-
 class _Sample:
     """Counts every machine, and keeps up to a limit of them: movers first."""
 
-    def __init__(self, rules: Rules, limit: int) -> None:
-        self._rules = rules
+    def __init__(self, rules: Rules, foreign: Mapping[int, Status], limit: int) -> None:
+        self._decide_record = rules.decide_record
+        self._foreign = foreign
         self._limit = limit
         self._movers: list[Machine] = []
         self._others: list[Machine] = []
         self.tally = Tally()
 
     def take(self, block: bytes) -> None:
-        for machine in unpack_all(block):
-            verdict = self._rules.decide(machine)
+        offset, end = 0, len(block)
+        while offset < end:
+            record, at = block, offset
+            machine, verdict, offset = self._decide_record(block, offset)
+            changed_to = self._foreign.get(machine.machine_id)
+            if changed_to is not None:
+                record, at = pack(_adopted(unpack(block, at)[0], changed_to)), 0
+                _, verdict, _ = self._decide_record(record, at)
             self.tally.add(verdict, verdict.action, verdict.reason)
             kept = self._movers if verdict.action in MOVES else self._others
             if len(kept) < self._limit:
-                kept.append(machine)
+                kept.append(unpack(record, at)[0])
 
     def shown(self) -> tuple[Machine, ...]:
         return tuple((self._movers + self._others)[: self._limit])
+
+
+def _adopted(machine: Machine, status: Status) -> Machine:
+    """Return the machine as it is once what somebody else did to it is the new state of affairs."""
+    flags = machine.flags & ~(STOPPED_BY_SCHEDULER | STOPPED_BY_HUMAN) | FOREIGN
+    if status is not Status.MINING:
+        flags |= STOPPED_BY_HUMAN
+    changes = min(machine.foreign_changes + 1, _MOST_CHANGES)
+    return machine._replace(status=int(status), flags=flags, foreign_changes=changes)
 
 
 def dry_run(  # noqa: PLR0913 - what is decided on, what bounds it, and who asks
@@ -83,15 +99,11 @@ def dry_run(  # noqa: PLR0913 - what is decided on, what bounds it, and who asks
     tenant_id: str | None = None,
 ) -> DryRun:
     """Decide now; ``rate`` is CNY per USDT (None: unknown), ``limit`` how many machines are shown."""
-    found: DryRun | None = None
-    with suppress(_Undone), store.transaction() as tx:
+    with store.snapshot() as tx:
         trial = tx.begin_trial(policy_id, gates, tenant_id=tenant_id)
         if trial is None:
             raise UnknownPolicy(policy_id)
-        found = _decide(tx, trial, gates, rate, limit)
-        raise _Undone
-    assert found is not None  # noqa: S101 - the block above sets it or raises
-    return found
+        return _decide(tx, trial, gates, rate, limit)
 
 
 def _decide(tx: Transaction, trial: TrialTick, gates: Gates, rate: float | None, limit: int) -> DryRun:
@@ -99,8 +111,8 @@ def _decide(tx: Transaction, trial: TrialTick, gates: Gates, rate: float | None,
     policy = begun.policy
     inputs = tx.tick_inputs(begun)
     valuation = value_market(inputs, policy, now=begun.ticked_at, rate=rate)
-    tx.adopt_foreign_changes(policy, inputs)
-    sample = _Sample(Rules(policy, valuation.market), limit)
+    foreign = tx.foreign_changes(policy, inputs)
+    sample = _Sample(Rules(policy, valuation.market), foreign, limit)
     above = overriding(policy, inputs.others, inputs.classes, now=begun.ticked_at)
     tx.read_machines(policy, inputs, above, sample.take)
     failure = tick_failure(policy, valuation.market)

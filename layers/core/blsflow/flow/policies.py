@@ -10,10 +10,11 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
-from blsflow.domain.errors import BlsflowError, InvalidDocument
+from blsflow.domain.errors import InvalidDocument
 from blsflow.domain.pages import checked_limit, encode_cursor, id_of_cursor, place_of_cursor
 from blsflow.domain.policy_document import parse_policy, split_first_mode
 from blsflow.flow.control import UnknownPolicy
+from blsflow.flow.versions import VersionConflict
 from blsflow.ports import PolicyVersion
 
 if TYPE_CHECKING:
@@ -25,18 +26,6 @@ if TYPE_CHECKING:
 _LONGEST_WHY: Final = 2_000
 _UNSTORABLE: Final = re.compile("[\x00\ud800-\udfff]")
 _NEVER_SENT: Final = "config_changed"
-
-
-class VersionConflict(BlsflowError):
-    """A policy has changed since it was read; ``current`` is its version now."""
-
-    def __init__(self, policy_id: int, version: int, current: int) -> None:
-        super().__init__(
-            f"policy {policy_id} is at version {current} and no longer at {version}: read it again, then change it"
-        )
-        self.policy_id = policy_id
-        self.version = version
-        self.current = current
 
 
 def create_policy(
@@ -181,7 +170,7 @@ def _locked(tx: Transaction, policy_id: int, version: int, tenant_id: str | None
     if stored is None:
         raise UnknownPolicy(policy_id)
     if stored.version != version:
-        raise VersionConflict(policy_id, version, stored.version)
+        raise VersionConflict("policy", policy_id, version, stored.version)
     return stored
 
 

@@ -5,15 +5,14 @@ A ``tenant_id`` of None is an operator of the whole deployment; someone else's s
 
 from __future__ import annotations
 
-import hashlib
-import json
 import re
 from typing import TYPE_CHECKING, Any, Final
 
 from blsflow.domain.errors import BlsflowError, InvalidExecutionRequest
 from blsflow.domain.history import HistoryCursor
 from blsflow.domain.recurrence_document import parse_rule
-from blsflow.flow.control import RequestConflict
+from blsflow.flow.requests import KeyConflict, fingerprint
+from blsflow.flow.versions import VersionConflict
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -55,17 +54,6 @@ class UnknownOccurrence(BlsflowError):
         )
         self.schedule_id = schedule_id
         self.occurrence_id = occurrence_id
-
-
-class VersionConflict(BlsflowError):
-    """A schedule has changed since it was read."""
-
-    def __init__(self, schedule_id: int, version: int) -> None:
-        super().__init__(
-            f"schedule {schedule_id} is no longer at version {version}: read it again, then change it"
-        )
-        self.schedule_id = schedule_id
-        self.version = version
 
 
 class ExecutionTargetUnavailable(BlsflowError):
@@ -140,10 +128,12 @@ def change_schedule(  # noqa: PLR0913 - the whole of what a schedule says
     checked = _checked_work(work)
     _require_text("name", name, least=0, most=_LONGEST_NAME)
     with store.transaction() as tx:
-        _conversation(tx, schedule_id, tenant_id, otherwise="a policy's tick is changed with its policy")
+        stored = _conversation(
+            tx, schedule_id, tenant_id, otherwise="a policy's tick is changed with its policy"
+        )
         changed = tx.change_schedule(schedule_id, version=version, name=name, work=checked, rule=rule)
     if changed is None:
-        raise VersionConflict(schedule_id, version)
+        raise VersionConflict("schedule", schedule_id, version, stored["version"])
     return changed
 
 
@@ -181,13 +171,10 @@ def run_schedule(  # noqa: PLR0913 - what to run, for whom, and who asks
         _conversation(
             tx, schedule_id, tenant_id, otherwise="a policy's tick is run with `blsflow run POLICY`"
         )
-        body = json.dumps({"schedule_id": schedule_id, "kind": "conversation"}, sort_keys=True)
-        fingerprint = hashlib.sha256(body.encode()).hexdigest()
-        requested = tx.request_schedule_run(
-            schedule_id, request_id=request_id, fingerprint=fingerprint, by=by
-        )
-    if requested.fingerprint != fingerprint:
-        raise RequestConflict(request_id, requested.occurrence_id)
+        asked = fingerprint("conversation", {"schedule_id": schedule_id})
+        requested = tx.request_schedule_run(schedule_id, request_id=request_id, fingerprint=asked, by=by)
+    if requested.fingerprint != asked:
+        raise KeyConflict(request_id)
     reason = requested.reason
     if requested.state == "recorded":
         reason = converse(requested.occurrence_id).outcome
@@ -253,9 +240,13 @@ def _schedule(
     return row
 
 
-def _conversation(tx: Transaction, schedule_id: int, tenant_id: str | None, *, otherwise: str) -> None:
-    if _schedule(tx, schedule_id, tenant_id)["kind"] != "conversation":
+def _conversation(
+    tx: Transaction, schedule_id: int, tenant_id: str | None, *, otherwise: str
+) -> Mapping[str, Any]:
+    row = _schedule(tx, schedule_id, tenant_id)
+    if row["kind"] != "conversation":
         raise InvalidExecutionRequest(field="schedule", value=schedule_id, cause=otherwise)
+    return row
 
 
 def _checked_work(work: Mapping[str, object]) -> dict[str, str]:

@@ -80,6 +80,7 @@ class SetEnabled:
     """
 
     name: str
+    version: int
     lifted: str | None
     machines_forgiven: int
     next_run_at: datetime | None
@@ -87,9 +88,10 @@ class SetEnabled:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ModeChange:
-    """A policy whose execution mode an operator set, and the mode that it had."""
+    """A policy whose execution mode an operator set, the version that this made, and the mode that it had."""
 
     name: str
+    version: int
     was: str
 
 

@@ -27,6 +27,7 @@ class PolicyVersion:
 class PolicyView:
     """A policy as it is stored: its document, and what verbs made of it.
 
+    ``scope_count`` is how many entries its scope has; in lists, which may be long, the document itself is without it.
     ``frozen_for`` is the cause of its open freeze. ``next_run_at`` is None while no run is ahead; ``schedule_broken`` says
     why its rule cannot be read.
     """
@@ -35,6 +36,7 @@ class PolicyView:
     tenant_id: str
     version: int
     document: Mapping[str, Any]
+    scope_count: int
     enabled: bool
     execution_mode: str
     frozen_for: str | None

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from blsflow.domain.gates import Gates
     from blsflow.domain.history import HistoryQuery
     from blsflow.domain.inputs import Overriding, TickInputs
+    from blsflow.domain.machine import Status
     from blsflow.domain.notifications import NotificationQuery
     from blsflow.domain.policy import Policy
     from blsflow.domain.prices import ProfitSnapshot
@@ -143,6 +144,9 @@ class Transaction(
 
     def adopt_foreign_changes(self, policy: Policy, inputs: TickInputs) -> int:
         """Notice machines that do what nobody here asked for; count each once and take it as the new state."""
+
+    def foreign_changes(self, policy: Policy, inputs: TickInputs) -> Mapping[int, Status]:
+        """Return what adopting would take as the new state, by machine; nothing is changed, and nobody waited for."""
 
     def read_machines(
         self, policy: Policy, inputs: TickInputs, overriding: Overriding, sink: Callable[[bytes], None]
@@ -287,15 +291,15 @@ class Transaction(
         """Mark one read by somebody, or unread (None); None if the tenant has no such notification."""
 
     # control; a tenant_id of None is an operator of the whole deployment
-    def set_enabled(
-        self, policy_id: int, *, enabled: bool, by: str, why: str, tenant_id: str | None
+    def set_enabled(  # noqa: PLR0913 - what to set, for whom, and who asks
+        self, policy_id: int, *, enabled: bool, by: str, why: str, version: int | None, tenant_id: str | None
     ) -> SetEnabled | None:
-        """Enable (which lifts a freeze) or disable; None if there is no such policy."""
+        """Enable (which lifts a freeze) or disable; None if there is no such policy (at ``version``, if one is given)."""
 
-    def set_mode(
-        self, policy_id: int, *, mode: str, by: str, why: str, tenant_id: str | None
+    def set_mode(  # noqa: PLR0913 - what to set, for whom, and who asks
+        self, policy_id: int, *, mode: str, by: str, why: str, version: int | None, tenant_id: str | None
     ) -> ModeChange | None:
-        """Say how far a policy goes; None if there is no such policy."""
+        """Say how far a policy goes; None if there is no such policy (at ``version``, if one is given)."""
 
     def freeze_by_hand(
         self, policy_id: int, *, by: str, why: str, tenant_id: str | None
@@ -340,6 +344,9 @@ class Store(Protocol):
 
     def transaction(self) -> AbstractContextManager[Transaction]:
         """Open a transaction that commits when its block ends and rolls back when it raises."""
+
+    def snapshot(self) -> AbstractContextManager[Transaction]:
+        """Open a transaction that sees one moment throughout, and is rolled back when its block ends."""
 
     def mark_attempts_enqueued(self, ids: Sequence[UUID]) -> None:
         """Note, in a transaction of its own, that messages for these went out."""

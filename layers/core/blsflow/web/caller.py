@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 _LONGEST_NAME: Final = 200
+LONGEST_IN_ADDRESS_SEC: Final = 900
 
 
 class Scope(StrEnum):
@@ -45,21 +46,52 @@ class Caller:
             )
 
 
-def caller_of(event: Mapping[str, Any], *, tenant_claim: str) -> Caller:
+def caller_of(event: Mapping[str, Any], *, tenant_claim: str, scope_prefix: str = "") -> Caller:
     """Return the caller of an HTTP API event (payload 2.0); raise the `Problem` ``unauthorized`` if there is none.
 
+    ``scope_prefix`` is what the issuer puts before each of our scopes; one without it is then none of ours.
     The emulator lets a token without an expiry pass, which API Gateway does not: it is refused here as well.
     """
-    authorizer = event.get("requestContext", {}).get("authorizer") or {}
-    claims = (authorizer.get("jwt") or {}).get("claims") or {}
+    claims = _claims(event)
     expires = _number(claims.get("exp"))
     if expires is None or not time.time() < expires < math.inf:
         raise Problem("unauthorized", "sign in: the token has no expiry, or has expired")
     return Caller(
         tenant_id=_name(claims, tenant_claim),
         subject=_name(claims, "sub"),
-        scopes=frozenset(_scopes(claims.get("scope"))) | frozenset(_scopes(claims.get("scp"))),
+        scopes=frozenset(
+            scope.removeprefix(scope_prefix)
+            for scope in _scopes(claims.get("scope")) + _scopes(claims.get("scp"))
+            if scope.startswith(scope_prefix)
+        ),
     )
+
+
+def require_fit_for_address(event: Mapping[str, Any], caller: Caller) -> None:
+    """Raise the `Problem` ``unfit_token`` unless a token may stand in an address, which proxies and histories keep.
+
+    It may be good for reading alone, and for no longer than a quarter of an hour from now.
+    """
+    more = sorted(caller.scopes & (set(Scope) - {Scope.READ}))
+    if more:
+        raise Problem(
+            "unfit_token",
+            f"a token in an address may have the scope {Scope.READ} alone, and this one has {', '.join(more)}",
+            scopes=more,
+        )
+    expires = _number(_claims(event).get("exp"))
+    if expires is None or expires > time.time() + LONGEST_IN_ADDRESS_SEC:
+        raise Problem(
+            "unfit_token",
+            f"a token in an address may be good for {LONGEST_IN_ADDRESS_SEC} s at most",
+            longest_sec=LONGEST_IN_ADDRESS_SEC,
+        )
+
+
+def _claims(event: Mapping[str, Any]) -> Mapping[str, Any]:
+    authorizer = event.get("requestContext", {}).get("authorizer") or {}
+    claims: Mapping[str, Any] = (authorizer.get("jwt") or {}).get("claims") or {}
+    return claims
 
 
 def _name(claims: Mapping[str, Any], claim: str) -> str:

@@ -17,6 +17,7 @@ PROBLEMS: Final[Mapping[str, tuple[HTTPStatus, str]]] = {
     "malformed_request": (HTTPStatus.BAD_REQUEST, "The request cannot be read"),
     "unauthorized": (HTTPStatus.UNAUTHORIZED, "Sign in first"),
     "insufficient_scope": (HTTPStatus.FORBIDDEN, "The token does not allow this"),
+    "unfit_token": (HTTPStatus.FORBIDDEN, "The token is good for too much to stand in an address"),
     "not_found": (HTTPStatus.NOT_FOUND, "There is no such thing"),
     "method_not_allowed": (HTTPStatus.METHOD_NOT_ALLOWED, "This cannot be done there"),
     "conflict": (HTTPStatus.CONFLICT, "The state of things does not allow this"),
@@ -26,6 +27,7 @@ PROBLEMS: Final[Mapping[str, tuple[HTTPStatus, str]]] = {
     "version_conflict": (HTTPStatus.PRECONDITION_FAILED, "It has changed since it was read"),
     "payload_too_large": (HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "The body is too large"),
     "unsupported_media_type": (HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "The body is not JSON"),
+    "answer_too_large": (HTTPStatus.UNPROCESSABLE_ENTITY, "The answer would be larger than one can be"),
     "invalid_request": (HTTPStatus.UNPROCESSABLE_ENTITY, "The request has fields that cannot be meant"),
     "invalid_execution_request": (
         HTTPStatus.UNPROCESSABLE_ENTITY,

@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 _URL_SETTING = "BLSFLOW_SCHEDULER_DATABASE_URL"
 _CONFLICTS = {"40001", "40P01", "55P03"}
 _UNAVAILABLE_CLASSES = {"08", "53", "57", "58"}
+SILENCE_SEC = 2
+"""So much longer than a statement may take is its answer waited for: the server is the first to give up."""
 _PLACEHOLDER = re.compile(r"(?<![:\w]):([a-z_]+)")
 _STATEMENT = re.compile(r"^-- name: (\w+)\n", re.MULTILINE)
 
@@ -175,11 +177,16 @@ class Session:
 
     @contextmanager
     def _exchange(self) -> Iterator[None]:
-        """One exchange with the server; what cuts it short on our side leaves unread answers, and thus no usable session."""
+        """One exchange with the server; what cuts it short on our side leaves unread answers, and thus no usable session.
+
+        So does a server that has gone silent: whoever would still roll back is not kept waiting for it once more.
+        """
         try:
             with translated():
                 yield
-        except StoreError:
+        except StoreError as error:
+            if not isinstance(error.__cause__, pg8000.exceptions.DatabaseError):
+                self.close()
             raise
         except BaseException:
             self.close()
@@ -244,7 +251,7 @@ def _connect(
             " set idle_in_transaction_session_timeout = 120000; set time zone 'UTC'"
         )
         # Not `sock`: under TLS it has been handed over to the driver's own, and is closed.
-        connection._usock.settimeout(statement_timeout + 10)  # noqa: SLF001 - the driver shows its socket nowhere else
+        connection._usock.settimeout(statement_timeout + SILENCE_SEC)  # noqa: SLF001 - the driver shows its socket nowhere else
     except BaseException:
         sock.close()
         raise

@@ -39,10 +39,10 @@ class ControlQueries:
     _session: Session
     now: datetime
 
-    def set_enabled(
-        self, policy_id: int, *, enabled: bool, by: str, why: str, tenant_id: str | None
+    def set_enabled(  # noqa: PLR0913 - what to set, for whom, and who asks
+        self, policy_id: int, *, enabled: bool, by: str, why: str, version: int | None, tenant_id: str | None
     ) -> SetEnabled | None:
-        """Enable (which lifts a freeze) or disable; None if there is no such policy."""
+        """Enable (which lifts a freeze) or disable; None if there is no such policy (at ``version``, if one is given)."""
         schedules = self._session.query("policy_schedule", policy_id=policy_id, tenant_id=tenant_id)
         cursor = self._cursor(schedules[0]) if schedules else None
         rows = self._session.query(
@@ -51,6 +51,7 @@ class ControlQueries:
             enabled=enabled,
             by=by,
             why=why,
+            version=version,
             tenant_id=tenant_id,
             next_run_at=cursor,
         )
@@ -58,19 +59,20 @@ class ControlQueries:
             return None
         return SetEnabled(
             name=rows[0]["name"],
+            version=rows[0]["version"],
             lifted=rows[0]["froze_for"],
             machines_forgiven=rows[0]["forgiven"],
             next_run_at=cursor if enabled else None,
         )
 
-    def set_mode(
-        self, policy_id: int, *, mode: str, by: str, why: str, tenant_id: str | None
+    def set_mode(  # noqa: PLR0913 - what to set, for whom, and who asks
+        self, policy_id: int, *, mode: str, by: str, why: str, version: int | None, tenant_id: str | None
     ) -> ModeChange | None:
-        """Say how far a policy goes; None if there is no such policy."""
+        """Say how far a policy goes; None if there is no such policy (at ``version``, if one is given)."""
         rows = self._session.query(
-            "set_mode", policy_id=policy_id, mode=mode, by=by, why=why, tenant_id=tenant_id
+            "set_mode", policy_id=policy_id, mode=mode, by=by, why=why, version=version, tenant_id=tenant_id
         )
-        return ModeChange(name=rows[0]["name"], was=rows[0]["was"]) if rows else None
+        return ModeChange(**rows[0]) if rows else None
 
     def freeze_by_hand(
         self, policy_id: int, *, by: str, why: str, tenant_id: str | None

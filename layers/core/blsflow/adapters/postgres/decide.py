@@ -17,6 +17,7 @@ from blsflow.adapters.postgres.documents import (
 )
 from blsflow.domain.errors import InvalidDocument
 from blsflow.domain.inputs import TickInputs
+from blsflow.domain.machine import Status
 from blsflow.domain.sampling import ASK_AGAIN_AFTER
 from blsflow.ports import BegunTick, LostRaces, NotBegun, PreparedAttempts
 
@@ -114,18 +115,16 @@ class DecideQueries:
 
     def adopt_foreign_changes(self, policy: Policy, inputs: TickInputs) -> int:
         """Notice machines that do what nobody here asked for; count each once and take it as the new state."""
-        covered = [c for c in inputs.classes if inputs.scope.covers(c.cluster_id, c.model)]
         row = self._session.query(
-            "adopt_foreign_changes",
-            tenant_id=policy.tenant_id,
-            policy_id=policy.id,
-            cluster_ids=[c.cluster_id for c in covered],
-            models=[c.model for c in covered],
-            machine_ids=sorted(inputs.scope.machine_ids),
-            report_max_age_sec=policy.report_max_age_sec,
+            "adopt_foreign_changes", policy_id=policy.id, **_where_foreign(policy, inputs)
         )[0]
         changes: int = row["changes"]
         return changes
+
+    def foreign_changes(self, policy: Policy, inputs: TickInputs) -> Mapping[int, Status]:
+        """Return what adopting would take as the new state, by machine; nothing is changed, and nobody waited for."""
+        rows = self._session.query("foreign_changes", **_where_foreign(policy, inputs))
+        return {row["machine_id"]: Status[row["status"].upper()] for row in rows}
 
     def read_machines(
         self, policy: Policy, inputs: TickInputs, overriding: Overriding, sink: Callable[[bytes], None]
@@ -245,6 +244,18 @@ class DecideQueries:
             event_code=event.code,
             event_params=as_json(dict(event.params)),
         )
+
+
+def _where_foreign(policy: Policy, inputs: TickInputs) -> dict[str, object]:
+    """Say among which machines foreign changes are looked for."""
+    covered = [c for c in inputs.classes if inputs.scope.covers(c.cluster_id, c.model)]
+    return {
+        "tenant_id": policy.tenant_id,
+        "cluster_ids": [c.cluster_id for c in covered],
+        "models": [c.model for c in covered],
+        "machine_ids": sorted(inputs.scope.machine_ids),
+        "report_max_age_sec": policy.report_max_age_sec,
+    }
 
 
 def _objection(row: Mapping[str, object]) -> str | None:

@@ -256,13 +256,8 @@ def _view(row: Mapping[str, Any]) -> PolicyView:
     document = {name: policy[name] for name in _SCALARS}
     for name in FIGURES:
         document[name] = None if document[name] is None else float(document[name])
-    scope = [
-        Scope(resource_type=each["resource_type"], resource_id=each["resource_id"]) for each in row["scopes"]
-    ]
-    document["scope"] = [
-        {"resource_type": each.resource_type, "resource_id": each.resource_id}
-        for each in sorted(scope, key=scope_order)
-    ]
+    if "scopes" in row:
+        document["scope"] = _scope(row["scopes"])
     document["candidates"] = [each["project_id"] for each in row["candidates"]]
     document["windows"] = [{name: each[name] for name in _WINDOW} for each in row["windows"]]
     document["schedule"] = _stored_rule(row)
@@ -271,6 +266,7 @@ def _view(row: Mapping[str, Any]) -> PolicyView:
         tenant_id=policy["tenant_id"],
         version=policy["version"],
         document=document,
+        scope_count=row["scope_count"] if "scope_count" in row else len(row["scopes"]),
         enabled=policy["enabled"],
         execution_mode=policy["execution_mode"],
         frozen_for=row["frozen_for"],
@@ -281,6 +277,14 @@ def _view(row: Mapping[str, Any]) -> PolicyView:
         updated_at=row["updated_at"],
         archived_at=row["archived_at"],
     )
+
+
+def _scope(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, str]]:
+    scope = [Scope(resource_type=each["resource_type"], resource_id=each["resource_id"]) for each in rows]
+    return [
+        {"resource_type": each.resource_type, "resource_id": each.resource_id}
+        for each in sorted(scope, key=scope_order)
+    ]
 
 
 def _stored_rule(row: Mapping[str, Any]) -> Mapping[str, object] | None:

@@ -33,10 +33,12 @@ if TYPE_CHECKING:
 
     from blsflow.adapters.postgres.connection import Session
 
-_BEGIN = "begin; select now()"
-_BEGIN_AS = (
-    "begin; select set_config('search_path', 'smart_schedule_tenant, ' || current_setting('search_path'), true);"
-    " set local role blsflow_tenant; set local blsflow.tenant = {tenant}; select now()"
+_BEGIN = "begin"
+_SNAPSHOT = "begin isolation level repeatable read"
+_NOW = "; select now()"
+_AS = (
+    "; select set_config('search_path', 'smart_schedule_tenant, ' || current_setting('search_path'), true);"
+    " set local role blsflow_tenant; set local blsflow.tenant = {tenant}"
 )
 """As one tenant: row-level security and the tenant's views apply until the transaction ends."""
 
@@ -75,15 +77,24 @@ class PostgresStore:
         self._session: Session | None = None
 
     @contextmanager
-    def transaction(self, begin: str = _BEGIN) -> Iterator[PostgresTransaction]:
+    def transaction(self, whose: str = "") -> Iterator[PostgresTransaction]:
         """Open a transaction that commits when its block ends and rolls back when it raises."""
-        session, now = self._begin(begin)
+        session, now = self._begin(_BEGIN + whose + _NOW)
         try:
             yield PostgresTransaction(session, now)
             session.run("commit")
         except BaseException:
             self._roll_back(session)
             raise
+
+    @contextmanager
+    def snapshot(self, whose: str = "") -> Iterator[PostgresTransaction]:
+        """Open a transaction that sees one moment throughout, and leaves nothing behind."""
+        session, now = self._begin(_SNAPSHOT + whose + _NOW)
+        try:
+            yield PostgresTransaction(session, now)
+        finally:
+            self._roll_back(session)
 
     def mark_attempts_enqueued(self, ids: Sequence[UUID]) -> None:
         """Note that messages for these went out: one statement, which commits by itself in one round trip."""
@@ -109,13 +120,21 @@ class PostgresStore:
         renewed = self._session is None
         session = self._session = self._session or self._connect()
         try:
-            return session, session.run(begin)[-1][0]
+            return session, self._run_begin(session, begin)
         except StoreUnavailable:
-            self.close()
             if renewed:
                 raise
         session = self._session = self._connect()
-        return session, session.run(begin)[-1][0]
+        return session, self._run_begin(session, begin)
+
+    def _run_begin(self, session: Session, begin: str) -> datetime:
+        """Begin; a session on which that failed may stand in a failed transaction, and is given up."""
+        try:
+            now: datetime = session.run(begin)[-1][0]
+        except StoreError:
+            self.close()
+            raise
+        return now
 
     def _roll_back(self, session: Session) -> None:
         """Roll back; a session that cannot is given up, and the server rolls back by itself."""
@@ -130,11 +149,15 @@ class TenantStore:
 
     def __init__(self, store: PostgresStore, tenant_id: str) -> None:
         self._store = store
-        self._begin = _BEGIN_AS.format(tenant=literal(tenant_id))
+        self._as = _AS.format(tenant=literal(tenant_id))
 
     def transaction(self) -> AbstractContextManager[PostgresTransaction]:
         """Open a transaction in which there is nobody else."""
-        return self._store.transaction(self._begin)
+        return self._store.transaction(self._as)
+
+    def snapshot(self) -> AbstractContextManager[PostgresTransaction]:
+        """Open a transaction that sees one moment throughout, in which there is nobody else."""
+        return self._store.snapshot(self._as)
 
     def mark_attempts_enqueued(self, ids: Sequence[UUID]) -> None:
         """Note that messages for these went out, as one tenant."""

@@ -7,7 +7,8 @@ with policy as (
     set enabled = :enabled::boolean, consecutive_failures = case when :enabled::boolean then 0 else consecutive_failures end,
         version = version + 1, updated_at = now()
     where id = :policy_id::bigint and (:tenant_id::text is null or tenant_id = :tenant_id) and archived_at is null
-    returning id, tenant_id, name
+      and (:version::bigint is null or version = :version::bigint)
+    returning id, tenant_id, name, version
 ), lifted as (
     update smart_schedule_freezes f set lifted_at = now(), lifted_by = :by, lift_reason = :why
     from policy p where f.policy_id = p.id and f.lifted_at is null and :enabled::boolean
@@ -39,7 +40,7 @@ with policy as (
                               'machines_forgiven', (select count(*) from forgiven))
     from policy p
 )
-select p.id, p.tenant_id, p.name, (select cause from lifted) as froze_for, (select count(*) from forgiven) as forgiven
+select p.id, p.tenant_id, p.name, p.version, (select cause from lifted) as froze_for, (select count(*) from forgiven) as forgiven
 from policy p
 
 -- name: set_mode
@@ -49,15 +50,15 @@ with policy as (
     set execution_mode = :mode, version = p.version + 1, updated_at = now()
     from smart_schedule_policy_groups was
     where p.id = :policy_id::bigint and was.id = p.id and (:tenant_id::text is null or p.tenant_id = :tenant_id)
-      and p.archived_at is null
-    returning p.id, p.tenant_id, p.name, was.execution_mode as was
+      and p.archived_at is null and (:version::bigint is null or p.version = :version::bigint)
+    returning p.id, p.tenant_id, p.name, p.version, was.execution_mode as was
 ), logged as (
     insert into smart_schedule_log_events (at, tenant_id, policy_id, code, params)
     select now(), tenant_id, id, 'policy_mode_changed',
            jsonb_build_object('by', :by::text, 'why', :why::text, 'was', was, 'is', :mode::text)
     from policy
 )
-select name, was from policy
+select name, version, was from policy
 
 -- name: policy_schedule
 -- The rule under which a policy ticks.
@@ -97,7 +98,7 @@ where p.archived_at is null and (:policy_id::bigint is null or p.id = :policy_id
 order by p.id
 
 -- name: trial_policy
--- A policy as its next tick would find it, under its row lock: a trial takes its turn among the policy's ticks.
+-- A policy as its next tick would find it. No row lock: neither a tick nor a freeze waits for a trial.
 select p.enabled, to_jsonb(p) as policy,
        (select coalesce(jsonb_agg(to_jsonb(c) order by c.position), '[]')
         from smart_schedule_policy_candidates c where c.policy_id = p.id) as candidates,
@@ -108,7 +109,6 @@ select p.enabled, to_jsonb(p) as policy,
                where e.tenant_id = p.tenant_id and e.holder = :holder and e.expires_at > now()) as lease_held
 from smart_schedule_policy_groups p
 where p.id = :policy_id::bigint and p.archived_at is null and (:tenant_id::text is null or p.tenant_id = :tenant_id)
-for update of p
 
 -- name: schema_version
 -- How far the database has been migrated.

@@ -158,6 +158,22 @@ with seen as (
 )
 select count(*) as changes, coalesce(max(foreign_changes), 0) as most from adopted
 
+-- name: foreign_changes
+-- The machines that the statement above would adopt, and as what: for a trial, which changes nothing and waits for nobody.
+select s.machine_id, r.status
+from smart_schedule_machine_states s
+join machines m on m.id = s.machine_id
+join machine_mining_runtime r on r.machine_id = s.machine_id
+where m.tenant_id = :tenant_id
+  and (m.id = any (:machine_ids::bigint[])
+       or (m.cluster_id, m.model) in (select * from unnest(:cluster_ids::bigint[], :models::text[])))
+  and s.expected <> 'unset'
+  and r.reported_at > s.changed_at and r.reported_at > now() - make_interval(secs => :report_max_age_sec::integer)
+  and (r.status = 'mining' and r.hashrate_hs > 0 and r.project_id is not null
+           and (s.expected <> 'mining' or r.project_id <> s.expected_project)
+       or r.status in ('stopped', 'off') and r.hashrate_hs = 0 and s.expected = 'mining')
+  and not exists (select from smart_schedule_machine_locks l where l.machine_id = s.machine_id and l.freed_at is null)
+
 -- name: prepare_attempts
 -- Locks of all machines that the tick would move, in machine order everywhere (opposite orders deadlock). One that is
 -- held is not taken. An expired one may be taken over, since nothing was sent under it. No join with the decisions on

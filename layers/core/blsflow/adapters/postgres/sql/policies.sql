@@ -164,10 +164,9 @@ left join lateral (select rule, time_zone, next_run_at, broken from smart_schedu
 where p.id = :policy_id::bigint and (:tenant_id::text is null or p.tenant_id = :tenant_id)
 
 -- name: list_policies
--- A page of a tenant's policies, in order of their ids.
+-- A page of a tenant's policies, in order of their ids; of their scopes, which may be long, only how many entries they have.
 select to_jsonb(p) as policy, p.created_at, p.updated_at, p.archived_at,
-       (select coalesce(jsonb_agg(to_jsonb(s)), '[]')
-        from smart_schedule_policy_scopes s where s.policy_id = p.id) as scopes,
+       (select count(*) from smart_schedule_policy_scopes s where s.policy_id = p.id) as scope_count,
        (select coalesce(jsonb_agg(to_jsonb(c) order by c.position), '[]')
         from smart_schedule_policy_candidates c where c.policy_id = p.id) as candidates,
        (select coalesce(jsonb_agg(to_jsonb(w) order by w.id), '[]')
