@@ -163,26 +163,26 @@ def test_every_variable_is_one_that_the_settings_read() -> None:
 
 def test_the_api_cannot_take_the_flows_share_of_the_account() -> None:
     """R11.1: requests and streams are bounded, and a stream too many is still told so; nothing of the flow is."""
-    parameters = _template()["Parameters"]
+    parameters = template()["Parameters"]
     for name, condition, parameter in (
         ("Api", "BoundsApi", "ApiConcurrency"),
         ("Live", "BoundsLive", "LiveConcurrency"),
     ):
-        reserved = _properties(f"{name}Function")["ReservedConcurrentExecutions"]
+        reserved = properties(f"{name}Function")["ReservedConcurrentExecutions"]
         assert reserved == {"Fn::If": [condition, {"Ref": parameter}, {"Ref": "AWS::NoValue"}]}
         assert parameters[parameter]["Default"] > 0
-    streams = _properties("LiveFunction")["Environment"]["Variables"]["BLSFLOW_SCHEDULER_STREAMS"]
+    streams = properties("LiveFunction")["Environment"]["Variables"]["BLSFLOW_SCHEDULER_STREAMS"]
     assert streams == {"Ref": "LiveStreams"}
     assert parameters["LiveStreams"]["Default"] == read_settings({}).streams
     assert parameters["LiveConcurrency"]["Default"] >= parameters["LiveStreams"]["Default"] + 10
-    bounded = [name for name in FUNCTIONS if "ReservedConcurrentExecutions" in _properties(f"{name}Function")]
+    bounded = [name for name in FUNCTIONS if "ReservedConcurrentExecutions" in properties(f"{name}Function")]
     assert bounded == ["Api", "Live"]
 
 
 @pytest.mark.parametrize("name", ["Api", "Live"])
 def test_a_silent_database_is_told_of_before_the_function_ends(name: str) -> None:
     """R9.2: statement and socket give up, and a new connection is tried, while there is time left to answer."""
-    function = _properties(f"{name}Function")
+    function = properties(f"{name}Function")
     silent = float(function["Environment"]["Variables"]["BLSFLOW_SCHEDULER_DATABASE_TIMEOUT_SEC"])
     assert silent + SILENCE_SEC + 5 < function["Timeout"]
 
@@ -190,11 +190,11 @@ def test_a_silent_database_is_told_of_before_the_function_ends(name: str) -> Non
 def test_no_route_that_asks_for_a_token_takes_preflights() -> None:
     """R9.1: a browser's preflight carries no token; a route for ANY method with an authorizer would refuse it."""
     routes = {
-        _properties(name)["RouteKey"]: _properties(name)["AuthorizationType"]
-        for name in _of_type("AWS::ApiGatewayV2::Route")
+        properties(name)["RouteKey"]: properties(name)["AuthorizationType"]
+        for name in of_type("AWS::ApiGatewayV2::Route")
     }
     guarded = {key.split()[0] for key, authorization in routes.items() if authorization == "JWT"}
-    assert guarded == set(_properties("HttpApi")["CorsConfiguration"]["Fn::If"][1]["AllowMethods"])
+    assert guarded == set(properties("HttpApi")["CorsConfiguration"]["Fn::If"][1]["AllowMethods"])
     assert {key for key, authorization in routes.items() if authorization == "NONE"} == {
         f"GET /api/v1/smart-schedule/{path}" for path in ("health", "openapi.json")
     }

@@ -14,7 +14,7 @@ from blsflow.domain.freeze import Freeze, TickFailure, freeze_for, tick_failure
 from blsflow.domain.gates import Gates, withheld
 from blsflow.domain.machine import FOREIGN, STOPPED_BY_HUMAN, STOPPED_BY_SCHEDULER, Status
 from blsflow.domain.policy import ExecutionMode
-from blsflow.domain.record import pack, unpack
+from blsflow.domain.record import pack, rows_of, unpack
 from blsflow.domain.valuation import overriding, value_market
 from blsflow.domain.verdict import MOVES
 from blsflow.flow.control import UnknownPolicy
@@ -55,29 +55,38 @@ class _Sample:
     """Counts every machine, and keeps up to a limit of them: movers first."""
 
     def __init__(self, rules: Rules, foreign: Mapping[int, Status], limit: int) -> None:
-        self._decide_record = rules.decide_record
+        self._rules = rules
         self._foreign = foreign
         self._limit = limit
-        self._movers: list[Machine] = []
-        self._others: list[Machine] = []
+        self._movers: list[bytes] = []
+        self._others: list[bytes] = []
         self.tally = Tally()
 
     def take(self, block: bytes) -> None:
-        offset, end = 0, len(block)
-        while offset < end:
-            record, at = block, offset
-            machine, verdict, offset = self._decide_record(block, offset)
-            changed_to = self._foreign.get(machine.machine_id)
-            if changed_to is not None:
-                record, at = pack(_adopted(unpack(block, at)[0], changed_to)), 0
-                _, verdict, _ = self._decide_record(record, at)
+        kept, decided = self._rules.decide_block(self._as_it_is(block))
+        for each in kept:
+            self.tally.keep(each)
+            self._others += each.records[: self._limit - len(self._others)]
+        for record, _, verdict in decided:
             self.tally.add(verdict, verdict.action, verdict.reason)
-            kept = self._movers if verdict.action in MOVES else self._others
-            if len(kept) < self._limit:
-                kept.append(unpack(record, at)[0])
+            shown = self._movers if verdict.action in MOVES else self._others
+            if len(shown) < self._limit:
+                shown.append(record)
+
+    def _as_it_is(self, block: bytes) -> bytes:
+        """Return the block with what others did to its machines as the new state of affairs."""
+        if not self._foreign:
+            return block
+        return b"".join(
+            record
+            if (changed_to := self._foreign.get(row[0])) is None
+            else pack(_adopted(unpack(record)[0], changed_to))
+            for rows, records in rows_of(block)
+            for row, record in zip(rows, records, strict=True)
+        )
 
     def shown(self) -> tuple[Machine, ...]:
-        return tuple((self._movers + self._others)[: self._limit])
+        return tuple(unpack(record)[0] for record in (self._movers + self._others)[: self._limit])
 
 
 def _adopted(machine: Machine, status: Status) -> Machine:
