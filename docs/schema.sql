@@ -117,8 +117,10 @@ begin
 end $$;
 
 CREATE FUNCTION public.smart_schedule_packed_benchmarks(machine_ids bigint[]) RETURNS TABLE(machine_id bigint, entries bytea)
-    LANGUAGE sql STABLE
+    LANGUAGE plpgsql STABLE
     AS $$
+begin
+    return query
     select changed.id,
            coalesce(string_agg(int8send(b.project_id) || float8send(coalesce(b.hashrate_hs, 'NaN'))
                                || float8send(coalesce(b.power_w, 'NaN')) || float8send(date_part('epoch', b.sampled_at))
@@ -126,8 +128,8 @@ CREATE FUNCTION public.smart_schedule_packed_benchmarks(machine_ids bigint[]) RE
                                             | b.flagged::int * 4)::"char"), ''::bytea order by b.project_id), '')
     from unnest(machine_ids) as changed (id)
     left join smart_schedule_machine_project_benchmarks b on b.machine_id = changed.id
-    group by changed.id
-$$;
+    group by changed.id;
+end $$;
 
 CREATE FUNCTION public.smart_schedule_take_stream(tenant text, per_tenant integer, in_all integer) RETURNS text
     LANGUAGE plpgsql

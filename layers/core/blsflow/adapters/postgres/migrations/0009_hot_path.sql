@@ -7,7 +7,9 @@ create table smart_schedule_machine_benchmark_entries (
 ) with (fillfactor = 70);
 
 create function smart_schedule_packed_benchmarks(machine_ids bigint[])
-returns table (machine_id bigint, entries bytea) language sql stable as $$
+returns table (machine_id bigint, entries bytea) language plpgsql stable as $$
+begin
+    return query
     select changed.id,
            coalesce(string_agg(int8send(b.project_id) || float8send(coalesce(b.hashrate_hs, 'NaN'))
                                || float8send(coalesce(b.power_w, 'NaN')) || float8send(date_part('epoch', b.sampled_at))
@@ -15,8 +17,8 @@ returns table (machine_id bigint, entries bytea) language sql stable as $$
                                             | b.flagged::int * 4)::"char"), ''::bytea order by b.project_id), '')
     from unnest(machine_ids) as changed (id)
     left join smart_schedule_machine_project_benchmarks b on b.machine_id = changed.id
-    group by changed.id
-$$;
+    group by changed.id;
+end $$;
 
 -- Packs the benchmarks of one machine after the other. The machine's row is locked before its benchmarks are read for good,
 -- by a later statement: of two transactions that write benchmarks of one machine, the second sees what the first committed.
