@@ -167,7 +167,8 @@ def test_what_is_another_tenants_does_not_exist(
         text = json.dumps({**response.json(), "request_id": None})
         for number in sorted(map(str, ids.values()), key=len, reverse=True):
             text = text.replace(f" {number}", " N").replace(f'"{number}"', '"N"')
-        told.append((response.status_code, text, sorted(response.headers)))
+        of_the_connection = {"connection", "date"}  # the server's own, whatever it answers
+        told.append((response.status_code, text, sorted(set(response.headers) - of_the_connection)))
     assert told[0] == told[1]
 
 

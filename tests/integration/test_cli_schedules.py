@@ -139,7 +139,7 @@ def test_a_schedule_is_stored_changed_paused_and_archived(blsflow: Console, file
     later = written(file, name="Later briefing")
     assert blsflow.json("schedule", "change", schedule, later, "--version", 1)["version"] == 2
     stale = blsflow("schedule", "change", schedule, later, "--version", 1)
-    assert (stale.returncode, "no longer at version 1" in stale.stderr) == (2, True)
+    assert (stale.returncode, "no longer at 1" in stale.stderr) == (2, True)
     assert blsflow.json("schedule", "pause", schedule)["paused"]
     assert "paused" in blsflow("schedules").stdout
     assert blsflow.json("schedule", "resume", schedule)["next_run_at"].startswith("2998-12-31T16:00")
