@@ -8,6 +8,8 @@ TOOLS := .tools
 SAM := $(TOOLS)/sam/bin/sam
 EMULATOR := $(TOOLS)/emulator/bin/ministack
 FAST_TESTS := tests/unit tests/property
+# the longest first, so that no core waits for them at the end
+SIDE_BY_SIDE := tests/kills tests/integration tests/contract tests/migration
 # these start processes of their own, and one stack for all
 ONE_AFTER_ANOTHER := tests/storm tests/e2e
 ALL_CORES := --numprocesses auto --dist loadfile
@@ -73,7 +75,7 @@ check: setup ## format, lint, types, import contracts, unit and property tests: 
 	@if [ -f tests/rules.py ]; then $(BIN)/python -m tests.rules; fi
 
 test: check tools ## everything: the gate, then integration, migration, contract, fault and end-to-end tests
-	$(PYTEST) $(ALL_CORES) $(addprefix --ignore=,$(FAST_TESTS) $(ONE_AFTER_ANOTHER))
+	$(PYTEST) $(ALL_CORES) $(SIDE_BY_SIDE)
 	$(PYTEST) $(ONE_AFTER_ANOTHER)
 
 fmt: setup ## format, and fix what the linter can fix

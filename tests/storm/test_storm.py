@@ -12,7 +12,7 @@ from tests.storm.run import storm
 if TYPE_CHECKING:
     from blsflow.adapters.postgres.connection import DatabaseAddress
 
-SEQUENCES = int(os.environ.get("STORM_SEQUENCES", "2000"))
+SEQUENCES = int(os.environ.get("STORM_SEQUENCES", "500"))
 FIRST_SEED = 1
 MOST_EVENTS = 3
 """Short sequences, for the time that a test may take; `make storm` plays longer ones."""
