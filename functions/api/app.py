@@ -89,7 +89,7 @@ def _refuse(error: Exception) -> Response[str]:
         status_code=int(problem.status),
         content_type=CONTENT_TYPE,
         headers={"cache-control": "no-store"} | problem.headers,
-        body=json.dumps(problem.document(request_id), ensure_ascii=False, default=str),
+        body=json.dumps(problem.document(request_id), ensure_ascii=False, default=str, separators=(",", ":")),
     )
 
 

@@ -76,5 +76,7 @@ def as_response(problem: Problem, request_id: str | None) -> dict[str, Any]:
     return {
         "statusCode": int(problem.status),
         "headers": {"content-type": CONTENT_TYPE, "cache-control": "no-store"} | problem.headers,
-        "body": json.dumps(problem.document(request_id), ensure_ascii=False, default=str),
+        "body": json.dumps(
+            problem.document(request_id), ensure_ascii=False, default=str, separators=(",", ":")
+        ),
     }
