@@ -1,4 +1,7 @@
-"""Commands on policies: where they stand, and enabling, disabling, freezing, running and trying them."""
+"""Commands on policies: where they stand, and enabling, disabling, freezing, running and trying them.
+
+Over 300 lines because each command brings its own help, examples and table, and they share one policy's arguments.
+"""
 
 from __future__ import annotations
 

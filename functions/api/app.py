@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import traceback
 from typing import Any
 
@@ -89,7 +88,7 @@ def _refuse(error: Exception) -> Response[str]:
         status_code=int(problem.status),
         content_type=CONTENT_TYPE,
         headers={"cache-control": "no-store"} | problem.headers,
-        body=json.dumps(problem.document(request_id), ensure_ascii=False, default=str, separators=(",", ":")),
+        body=problem.text(request_id),
     )
 
 

@@ -70,6 +70,11 @@ class Problem(BlsflowError):
             "request_id": request_id,
         }
 
+    def text(self, request_id: str | None) -> str:
+        """Return the problem document as it is sent."""
+        document = self.document(request_id)
+        return json.dumps(document, ensure_ascii=False, default=str, separators=(",", ":"))
+
 
 def as_response(problem: Problem, request_id: str | None) -> dict[str, Any]:
     """Return the answer that a function behind an HTTP API gives (payload 2.0)."""

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from blsflow.adapters.postgres.history import IN_ORDER
+from blsflow.domain.pages import LARGEST_ID
 from blsflow.ports import DecisionRow, StoredTick, TickRow
 
 if TYPE_CHECKING:
@@ -14,8 +15,6 @@ if TYPE_CHECKING:
 
     from blsflow.adapters.postgres.connection import Session
     from blsflow.ports import DecisionFilter
-
-_LARGEST_ID: Final = 2**63 - 1
 
 
 class TickRecordQueries:
@@ -55,7 +54,7 @@ class TickRecordQueries:
         self, tick: TickRow, only: DecisionFilter, *, after: int, limit: int
     ) -> Sequence[DecisionRow]:
         """Return a page of a tick's decisions, in order of their machines."""
-        first, last = after + 1, _LARGEST_ID
+        first, last = after + 1, LARGEST_ID
         if only.machine_id is not None:
             first, last = max(first, only.machine_id), only.machine_id
         self._session.run(IN_ORDER)
