@@ -9,7 +9,8 @@ from blsflow.adapters.postgres.connection import Session
 from blsflow.adapters.postgres.store import PostgresStore
 
 if TYPE_CHECKING:
-    from typing import BinaryIO
+    from collections.abc import Iterable
+    from io import RawIOBase
 
     from blsflow.adapters.postgres.connection import DatabaseAddress
 
@@ -31,7 +32,7 @@ class CountingSession(Session):
         self._exchanges["run"] += 1
         return super().run(sql)
 
-    def copy(self, sql: str, stream: BinaryIO) -> None:
+    def copy(self, sql: str, stream: RawIOBase | Iterable[bytes]) -> None:
         """Copy and count it."""
         self._exchanges["copy"] += 1
         super().copy(sql, stream)

@@ -27,8 +27,8 @@ from local.simulators.web import Served
 from local.simulators.world import World
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-    from typing import BinaryIO
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from io import RawIOBase
 
 TOKEN = "t"
 HASHRATE_HS = 1e14
@@ -114,7 +114,7 @@ class CrashingSession(Session):
         result: list[list[Any]] = self._guarded(sql, lambda: super(CrashingSession, self).run(sql))
         return result
 
-    def copy(self, sql: str, stream: BinaryIO) -> None:
+    def copy(self, sql: str, stream: RawIOBase | Iterable[bytes]) -> None:
         """Copy, or die at it."""
         self._guarded(sql[:40], lambda: super(CrashingSession, self).copy(sql, stream))
 

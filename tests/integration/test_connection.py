@@ -215,7 +215,7 @@ def test_a_sink_that_fails_ends_the_session(session: Session) -> None:
     with pytest.raises(ZeroDivisionError):
         session.copy(
             "copy (select int8send(g) from generate_series(1, 100000) g) to stdout (format binary)",
-            RecordReader(fail),  # type: ignore[arg-type]
+            RecordReader(fail),
         )
     with pytest.raises(StoreUnavailable):
         session.run("select 1")

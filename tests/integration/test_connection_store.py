@@ -95,7 +95,7 @@ def copies_into_what_fails(session: Session) -> None:
     """A COPY whose reader is wrong."""
     session.copy(
         "copy (select int8send(g) from generate_series(1, 100000) g) to stdout (format binary)",
-        RecordReader(fails),  # type: ignore[arg-type]
+        RecordReader(fails),
     )
 
 

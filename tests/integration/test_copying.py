@@ -59,10 +59,10 @@ def write(session: Session, rows: Sequence[tuple[Machine, Verdict, str, str, UUI
     spool = DecisionSpool(tick_id=-7, ticked_at_us=at_us)
     for each, verdict, action, reason, attempt_id in rows:
         spool.add(pack(each), verdict, action=action, reason=reason, attempt_id=attempt_id)
-    with spool.finish() as stream:
-        session.copy(
-            f"copy smart_schedule_machine_decisions ({DECISION_COLUMNS}) from stdin (format binary)", stream
-        )
+    session.copy(
+        f"copy smart_schedule_machine_decisions ({DECISION_COLUMNS}) from stdin (format binary)",
+        spool.finish(),
+    )
 
 
 def stored(session: Session) -> list[list[object]]:
@@ -135,7 +135,7 @@ def test_a_second_decision_for_a_machine_refuses_the_whole_copy(session: Session
 def test_what_the_server_sends_is_read(session: Session, query: str, values: list[bytes]) -> None:
     """R2.4: the server's own stream is read like that of the format's description."""
     found: list[bytes] = []
-    session.copy(f"copy ({query}) to stdout (format binary)", RecordReader(found.append))  # type: ignore[arg-type]
+    session.copy(f"copy ({query}) to stdout (format binary)", RecordReader(found.append))
     assert found == values
 
 
@@ -144,6 +144,6 @@ def test_a_block_beyond_any_packet_is_read_whole(session: Session) -> None:
     found: list[bytes] = []
     session.copy(
         "copy (select decode(repeat('ab', 1000000), 'hex') from generate_series(1, 2)) to stdout (format binary)",
-        RecordReader(found.append),  # type: ignore[arg-type]
+        RecordReader(found.append),
     )
     assert found == [b"\xab" * 1_000_000] * 2

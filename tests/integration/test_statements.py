@@ -129,7 +129,7 @@ def test_the_copy_of_machines_is_run_whatever_its_values(session: Session, word:
             projects=[1, 2],
             report_max_age_sec=600,
         )
-        session.copy(sql, RecordReader(blocks.append))  # type: ignore[arg-type]
+        session.copy(sql, RecordReader(blocks.append))
     finally:
         session.run("rollback")
     assert [machine.machine_id for machine in unpack_all(b"".join(blocks))] == [7]

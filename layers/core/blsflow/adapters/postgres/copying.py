@@ -9,13 +9,13 @@ from __future__ import annotations
 import io
 import struct
 import tempfile
-from functools import cache
+from functools import cache, partial
 from itertools import repeat
 from operator import itemgetter
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from typing import BinaryIO
     from uuid import UUID
 
@@ -23,8 +23,13 @@ if TYPE_CHECKING:
 
 _SIGNATURE: Final = b"PGCOPY\n\xff\r\n\0" + struct.pack(">ii", 0, 0)
 _TRAILER: Final = struct.pack(">h", -1)
+_ROW: Final = struct.Struct(">hi")
+"""How many fields a row has, and the length of the first."""
 _SPOOL_BYTES: Final = 8 * 1024 * 1024
 """Decisions above this wait on disk, so that memory does not grow with the fleet."""
+
+_PIECE_BYTES: Final = 64 * 1024
+"""So much of them is sent at a time."""
 
 
 class RecordReader(io.RawIOBase):
@@ -37,7 +42,10 @@ class RecordReader(io.RawIOBase):
         self._started = False
 
     def write(self, chunk: bytes) -> int:  # type: ignore[override]
-        """Take what the server sent; values that are complete go on at once."""
+        """Take what the server sent, a row each time as a rule; values that are complete go on at once."""
+        if self._started and not self._pending and _is_row(chunk):
+            self._sink(chunk[_ROW.size :])
+            return len(chunk)
         self._pending += chunk
         if not self._started:
             if len(self._pending) < len(_SIGNATURE):
@@ -49,12 +57,11 @@ class RecordReader(io.RawIOBase):
 
     def _drain(self) -> None:
         position, pending = 0, self._pending
-        while position + 6 <= len(pending):
-            (fields,) = struct.unpack_from(">h", pending, position)
+        while position + _ROW.size <= len(pending):
+            fields, length = _ROW.unpack_from(pending, position)
             if fields == -1:
                 break
-            (length,) = struct.unpack_from(">i", pending, position + 2)
-            start = position + 6
+            start = position + _ROW.size
             if length < 0:
                 position = start
                 continue
@@ -63,6 +70,11 @@ class RecordReader(io.RawIOBase):
             self._sink(bytes(pending[start : start + length]))
             position = start + length
         del pending[:position]
+
+
+def _is_row(chunk: bytes) -> bool:
+    """Whether this is one row of a single value, and nothing else."""
+    return len(chunk) > _ROW.size and _ROW.unpack_from(chunk) == (1, len(chunk) - _ROW.size)
 
 
 _INT8: Final = struct.Struct(">iq")
@@ -136,12 +148,13 @@ class DecisionSpool:
             )
         )  # fmt: skip
 
-    def finish(self) -> BinaryIO:
-        """Return the stream, complete and at its beginning."""
+    def finish(self) -> Iterator[bytes]:
+        """Complete the rows, and return them in pieces; nothing is left of them afterwards."""
         self._parts.append(_TRAILER)
         self._flush()
         self._spool.seek(0)
-        return self._spool
+        with self._spool:
+            yield from iter(partial(self._spool.read, _PIECE_BYTES), b"")
 
     def _flush(self) -> None:
         self._spool.write(b"".join(self._parts))

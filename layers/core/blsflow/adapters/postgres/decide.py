@@ -45,11 +45,10 @@ class _DecisionSink(DecisionSpool):
         self._session = session
 
     def close(self) -> None:
-        with self.finish() as stream:
-            self._session.copy(
-                f"copy smart_schedule_machine_decisions ({DECISION_COLUMNS}) from stdin (format binary)",
-                stream,
-            )
+        self._session.copy(
+            f"copy smart_schedule_machine_decisions ({DECISION_COLUMNS}) from stdin (format binary)",
+            self.finish(),
+        )
 
 
 class DecideQueries:
@@ -147,7 +146,7 @@ class DecideQueries:
             projects=list(policy.considered_projects),
             report_max_age_sec=policy.report_max_age_sec,
         )
-        self._session.copy(sql, RecordReader(sink))  # type: ignore[arg-type]
+        self._session.copy(sql, RecordReader(sink))
 
     def decisions(self, begun: BegunTick) -> _DecisionSink:
         """Open the sink for a tick's decisions."""

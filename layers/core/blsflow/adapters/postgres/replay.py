@@ -57,7 +57,7 @@ class ReplayQueries:
             first=min(times),
             last=max(times),
         )
-        self._session.copy(sql, RecordReader(take))  # type: ignore[arg-type]
+        self._session.copy(sql, RecordReader(take))
 
     def price_history(  # noqa: PLR0913 - whose prices, and which part of the period
         self,
