@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 from bench.devices import TOKEN, device_control
 from bench.measuring import Bound, Row, percentile, plain_row, readable
 from blsflow.adapters.postgres.connection import Session
+from local.plots import Plot
 from local.stack.stack import LocalStack
 
 if TYPE_CHECKING:
@@ -85,6 +86,16 @@ def run() -> Iterator[Row]:
         Bound(limit=PERIOD_SEC + 2),
         yardstick=f"the tick's period, {PERIOD_SEC} s",
         figures={f"p{share}": readable(percentile(everything, share / 100)) for share in (50, 95, 99)},
+        plot=Plot(
+            name="due",
+            x="seconds from due time to sent command",
+            y="% of commands sent",
+            label=f"{ROUNDS} rounds together",
+            points=[(percentile(everything, share / 100), share) for share in range(101)],
+            against_label="p99 at most",
+            against=[(PERIOD_SEC + 2, 0), (PERIOD_SEC + 2, 100)],
+            dots=False,
+        ),
     )
 
 

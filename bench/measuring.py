@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from local.plots import Plot
+
 ROUNDS: Final = 5
 
 
@@ -43,6 +45,7 @@ class Row:
     unit: str
     bound: Bound | None
     figures: Mapping[str, str] = field(default_factory=dict)
+    plot: Plot | None = None
 
     def as_document(self) -> dict[str, Any]:
         """The row in plain JSON values."""
@@ -111,6 +114,7 @@ def plain_row(  # noqa: PLR0913 - the columns of the table
     *,
     yardstick: str = "-",
     figures: Mapping[str, str] | None = None,
+    plot: Plot | None = None,
 ) -> Row:
     """A figure that is held against a limit of its own."""
     return Row(
@@ -122,6 +126,7 @@ def plain_row(  # noqa: PLR0913 - the columns of the table
         unit=unit,
         bound=bound,
         figures=figures or {},
+        plot=plot,
     )
 
 

@@ -9,13 +9,15 @@ from typing import TYPE_CHECKING, Final
 
 from bench.fleet import fill, market, next_tick, url_of
 from bench.measuring import ROUNDS, Bound, Row, plain_row
+from local.plots import Plot
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from blsflow.adapters.postgres.connection import DatabaseAddress
 
-SIZES: Final = (10_000, 50_000, 200_000)
+SIZES: Final = (10_000, 50_000, 100_000, 200_000)
+MOST_MB: Final = 96
 
 
 def run() -> Iterator[Row]:
@@ -33,8 +35,17 @@ def run() -> Iterator[Row]:
         f"peak memory of the deciding process, {SIZES[-1]:,} machines x 10 candidates",
         peaks[SIZES[-1]],
         "MB",
-        Bound(limit=96),
+        Bound(limit=MOST_MB),
         figures={f"{size:,} machines": f"{max(found):.1f} MB" for size, found in peaks.items()},
+        plot=Plot(
+            name="memory",
+            x="machines",
+            y="MB",
+            label="peak memory of the deciding process",
+            points=[(size, max(found)) for size, found in peaks.items()],
+            against_label="at most",
+            against=[(size, MOST_MB) for size in SIZES],
+        ),
     )
     growth = [large - small for small, large in zip(peaks[SIZES[0]], peaks[SIZES[-1]], strict=True)]
     yield plain_row(f"its growth from {SIZES[0]:,} to {SIZES[-1]:,} machines", growth, "MB", Bound(limit=8))

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 from bench.fleet import Tick, counted_exchanges, fill, market
 from bench.measuring import Bound, Row, interleaved, plain_row, ratio_row, seconds, spread
 from bench.yardsticks.tick import by_statement, make_tables
+from local.plots import Plot
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -89,4 +90,21 @@ def _growth(fixed: float, times: Mapping[int, list[float]]) -> Row:
             "one machine": spread([fixed]),
             **{f"{size:,}": spread(found) for size, found in times.items()},
         },
+        plot=_plot(fixed, {size: statistics.median(found) for size, found in times.items()}),
+    )
+
+
+def _plot(fixed: float, medians: Mapping[int, float]) -> Plot:
+    """The times by size, beside what the smallest size would take at others if its machines cost the same there."""
+    least = min(medians)
+    each = (medians[least] - fixed) / least
+    return Plot(
+        name="growth",
+        x="machines",
+        y="seconds",
+        label="one tick, decided and committed",
+        points=[(1, fixed), *sorted(medians.items())],
+        against_label=f"linear from {least:,} machines",
+        against=[(size, fixed + each * size) for size in (1, *sorted(medians))],
+        logarithmic=True,
     )

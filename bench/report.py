@@ -10,16 +10,19 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from local.plots import Plot, draw
 from local.stack.postgres import installed_binaries
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from bench.measuring import Row
 
 _REPOSITORY: Final = Path(__file__).resolve().parents[1]
 _RESULTS: Final = Path(__file__).with_name("results.json")
 _DOCUMENT: Final = _REPOSITORY / "docs" / "performance.md"
+_PICTURES: Final = Path(__file__).with_name("results")
+_SOAK: Final = _PICTURES / "soak.json"
 _HEAD: Final = """\
 # Performance
 
@@ -28,6 +31,21 @@ that was measured in the same run, in rounds that alternate: trust the ratios, n
 `bench/yardsticks/`: each is the quickest way found to do the bare work alone. Shown are the medians of at least five
 rounds after one that is thrown away, and in brackets the least and the most.
 
+"""
+_SOAK_TEXT: Final = """\
+
+## Soak
+
+`make soak`: `blsflow serve` with PostgreSQL and the simulators, each in a process of its own, {machines:,} machines, a scan
+every {scan_every_sec} s, tariffs that turn every half minute. {minutes:g} minutes on {at} ({cores} cores): {ticks:,} ticks,
+{attempts:,} attempts. What is to be flat was compared between the second and the last third of the time after warming up,
+what waits between the first and the last. {verdict}
+
+| | before | after |
+|---|---|---|
+{seen}
+
+![memory, open attempts, connections](../bench/results/soak.svg)
 """
 
 
@@ -67,7 +85,33 @@ def write(order: Sequence[str]) -> None:
         + "\n\n## Where and when\n\n| part | at | on |\n|---|---|---|\n"
         + "\n".join(measured)
         + "\n"
+        + _pictures(row["plot"] for part in results.values() for row in part["rows"] if row.get("plot"))
+        + _soak()
     )
+
+
+def _pictures(plots: Iterable[dict[str, Any]]) -> str:
+    """Draw each and show it."""
+    lines = []
+    for document in plots:
+        plot = Plot(**document)
+        draw(plot, _PICTURES / f"{plot.name}.svg")
+        lines.append(f"![{plot.label}](../bench/results/{plot.name}.svg)\n")
+    return "\n## In pictures\n\n" + "\n".join(lines) if lines else ""
+
+
+def _soak() -> str:
+    """What the last soak came to."""
+    if not _SOAK.exists():
+        return ""
+    result = json.loads(_SOAK.read_text())
+    wrong = [*result["grown"], *result["doctor"], *(["exit code"] if result["exit_code"] else [])]
+    verdict = f"**Wrong: {', '.join(map(str, wrong))}.**" if wrong else "Nothing grew; `doctor` was clean."
+    seen = [
+        f"| {name.replace('_', ' ')} | {s['before']:,} | {s['after']:,} |"
+        for name, s in result["seen"].items()
+    ]
+    return _SOAK_TEXT.format(**(result | {"verdict": verdict, "seen": "\n".join(seen)}))
 
 
 def _line(row: dict[str, Any]) -> str:

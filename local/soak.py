@@ -18,7 +18,7 @@ import tempfile
 import time
 from contextlib import ExitStack, closing
 from dataclasses import asdict, dataclass
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING, Any, Final
@@ -30,6 +30,7 @@ from blsflow.adapters.postgres.connection import Session
 from blsflow.adapters.postgres.doctor import examine
 from blsflow.adapters.postgres.migrate import migrate
 from local.fleet.seed import seed
+from local.plots import draw_over_time
 from local.stack.postgres import EmbeddedPostgres
 
 if TYPE_CHECKING:
@@ -102,6 +103,7 @@ def main() -> int:
         code = process.wait(60)
         findings = _findings(address)
     result = {
+        "at": datetime.now(UTC).date().isoformat(),
         "minutes": arguments.minutes,
         "machines": arguments.machines,
         "scan_every_sec": SCAN_EVERY_SEC,
@@ -112,7 +114,7 @@ def main() -> int:
     }
     arguments.results.parent.mkdir(parents=True, exist_ok=True)
     arguments.results.write_text(_document(result, samples))
-    arguments.results.with_suffix(".svg").write_text(plot(samples))
+    plot(samples, arguments.results.with_suffix(".svg"))
     print(json.dumps(result, indent=1))
     return bool(result["grown"] or code or findings)
 
@@ -157,32 +159,16 @@ def judged(samples: Sequence[Sample]) -> dict[str, Any]:
     }
 
 
-def plot(samples: Sequence[Sample]) -> str:
-    """Draw memory, open attempts and connections over time, each against its own greatest value."""
-    width, height, margin = 720, 240, 30
-    lines = []
-    for index, (name, colour, scale, unit) in enumerate(
-        (
-            ("memory_bytes", "#1f77b4", 2**20, "MiB memory"),
-            ("open_attempts", "#d62728", 1, "open attempts"),
-            ("connections", "#2ca02c", 1, "connections"),
-        )
-    ):
-        values = [getattr(sample, name) / scale for sample in samples]
-        most, ends = max(*values, 1), samples[-1].at_sec or 1
-        points = " ".join(
-            f"{margin + sample.at_sec / ends * (width - 2 * margin):.1f},"
-            f"{height - margin - value / most * (height - 2 * margin):.1f}"
-            for sample, value in zip(samples, values, strict=True)
-        )
-        lines += [
-            f'<polyline fill="none" stroke="{colour}" points="{points}"/>',
-            f'<text x="{margin + 220 * index}" y="18" fill="{colour}">{unit}, at most {most:.0f}</text>',
-        ]
-    return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" font-family="sans-serif" font-size="13">'
-        f'<rect width="{width}" height="{height}" fill="white"/>{"".join(lines)}'
-        f'<text x="{width - 130}" y="{height - 8}">{samples[-1].at_sec / 60:.0f} minutes</text></svg>\n'
+def plot(samples: Sequence[Sample], path: Path) -> None:
+    """Draw memory, open attempts and connections over time."""
+    draw_over_time(
+        [sample.at_sec / 60 for sample in samples],
+        [
+            ("memory, MiB", [sample.memory_bytes / 2**20 for sample in samples]),
+            ("open attempts", [sample.open_attempts for sample in samples]),
+            ("connections", [sample.connections for sample in samples]),
+        ],
+        path,
     )
 
 

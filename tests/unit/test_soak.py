@@ -1,8 +1,13 @@
 from __future__ import annotations
 
+import re
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from local.soak import Sample, judged, plot
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 _AT_REST = Sample(
     at_sec=0.0,
@@ -65,8 +70,11 @@ def test_warming_up_is_no_leak() -> None:
     assert judged(cold + samples[30:])["grown"] == []
 
 
-def test_the_plot_is_a_picture_of_all_samples() -> None:
-    """R11.6: every sample is a point of each line."""
-    drawn = plot(_over_time(count=40))
-    assert drawn.count("<polyline") == 3
-    assert len(drawn.split('points="')[1].split('"')[0].split()) == 40
+def test_the_plot_is_a_picture_of_all_samples(tmp_path: Path) -> None:
+    """R11.6: each figure has its own line through all samples, and the same samples give the same picture."""
+    plot(_over_time(count=40), tmp_path / "a.svg")
+    plot(_over_time(count=40), tmp_path / "b.svg")
+    drawn = (tmp_path / "a.svg").read_text()
+    assert drawn == (tmp_path / "b.svg").read_text()
+    lines = [line for line in re.findall(r'<path d="([^"]*)" clip-path', drawn) if line.count("L") == 39]
+    assert len(lines) == 3
