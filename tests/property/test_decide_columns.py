@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from hypothesis import given
@@ -14,10 +15,11 @@ from blsflow.domain.policy import Mode
 from blsflow.domain.prospects import assess, valid_span
 from blsflow.domain.reasons import Action
 from blsflow.domain.record import pack, rows_of
+from blsflow.domain.tariff import TariffProblem
 from blsflow.domain.terms import terms_of
 from blsflow.domain.verdict import Verdict
 from tests.property.test_decide import PROJECTS, machines, markets, policies
-from tests.scenes import AT, HASHRATE_HS, a_class, a_market, a_policy
+from tests.scenes import AT, CLUSTER, HASHRATE_HS, a_class, a_market, a_policy
 
 if TYPE_CHECKING:
     from blsflow.domain.market import Market
@@ -87,10 +89,30 @@ def fleets_at_rest(draw: st.DrawFn) -> tuple[Policy, Market, list[Machine]]:
     return draw(policies(Mode.PROFIT_GUARD)), market, fleet
 
 
+@st.composite
+def fleets_of_classes(draw: st.DrawFn) -> tuple[Policy, Market, list[Machine]]:
+    """Machines of classes that differ in what they may run and pay, side by side in one block."""
+    policy, market, fleet = draw(fleets_at_rest())
+    gap = TariffProblem(kind="tariff_gap")
+    tariffs: st.SearchStrategy[float | TariffProblem] = st.sampled_from([0.0, 0.5, 1.0, gap])
+    clusters = {
+        number: replace(a_market(price=draw(tariffs)).clusters[CLUSTER], cluster_id=number)
+        for number in (CLUSTER, CLUSTER + 1, CLUSTER + 2)
+    }
+    denied = st.sampled_from([frozenset[int](), frozenset[int](), frozenset(PROJECTS[:1])])
+    classes = tuple(
+        replace(RUNNABLE, index=index, cluster_id=number, denied=draw(denied))
+        for index, number in enumerate((*clusters, CLUSTER + 3))  # the last cluster is not known
+    )
+    fleet += draw(st.lists(miners(), min_size=1, max_size=6))
+    placed = [machine._replace(class_index=draw(st.integers(0, len(classes) - 1))) for machine in fleet]
+    return policy, replace(market, clusters=clusters, classes=classes), placed
+
+
 any_scenes = st.tuples(policies(), markets(), st.lists(machines, min_size=1, max_size=4))
 
 
-@given(st.one_of(fleets_at_rest(), any_scenes))
+@given(st.one_of(fleets_at_rest(), fleets_of_classes(), any_scenes))
 def test_deciding_a_block_is_deciding_each_machine(scene: tuple[Policy, Market, list[Machine]]) -> None:
     """R3.10: the quick way for ordinary machines and the rules as they are written come to the same verdicts, bit for bit."""
     policy, market, drawn = scene

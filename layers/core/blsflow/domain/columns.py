@@ -31,19 +31,17 @@ _NO_EXCEPTION: Final = (0, 0, 0, 0, 0)
 
 
 class _Plan(NamedTuple):
-    """How machines of one class with benchmarks of the same projects are valued; projects are in candidate order."""
+    """How machines with the same open projects and benchmarks of the same ones are valued; projects in candidate order."""
 
     places: dict[int, int]
     figures: tuple[tuple[int, float], ...]  # of each project: where its hashrate stands in a row, its revenue
-    cost: float
     bits: tuple[int, ...]
     open_bits: int
 
 
 class Valued(NamedTuple):
-    """Machines of one class, side by side: where their rows are, what each nets now, and what the best would net."""
+    """Machines side by side: where their rows are, what each nets now, and what the best would net."""
 
-    class_index: int
     indexes: list[int]
     currents: list[float]
     tops: list[float]
@@ -72,39 +70,42 @@ class Columns:
 
     def __init__(self, terms: Sequence[Terms], benchmarks: Span, reports: Span) -> None:
         """Benchmarks and reports count if their times are in these spans."""
-        self._terms = terms
+        self._terms = terms[0] if terms else None  # projects and their revenues are those of all classes
+        self._open_bits = [None if each.tariff_problem else _open_bits(each) for each in terms]
+        self._costs = [each.cost_cny_per_watt_day for each in terms]
         self._oldest, self._newest = benchmarks
         self._reports = reports
-        self._plans: dict[tuple[int, tuple[int, ...]], _Plan | None] = {}
+        self._plans: dict[tuple[int | None, tuple[int, ...]], _Plan | None] = {}
 
     def value(self, rows: list[tuple[Any, ...]]) -> Iterator[Valued]:
         """The ordinary ones of some machines' rows, all of which have as many benchmarks."""
         oldest, newest = self._reports
-        alike: dict[tuple[int, tuple[int, ...]], list[int]] = {}
+        open_bits = self._open_bits
+        alike: dict[tuple[int | None, tuple[int, ...]], list[int]] = {}
         for index, row in enumerate(rows):
             if (
                 row[_STATUS] == _MINING
                 and _EXCEPTIONS(row) == _NO_EXCEPTION
                 and oldest <= row[_REPORTED_AT] <= newest
             ):
-                alike.setdefault((row[_CLASS], row[FIRST_FIGURE::FIGURES_PER_BENCHMARK]), []).append(index)
+                alike.setdefault(
+                    (open_bits[row[_CLASS]], row[FIRST_FIGURE::FIGURES_PER_BENCHMARK]), []
+                ).append(index)
         for key, indexes in alike.items():
             if key not in self._plans:
-                self._plans[key] = _plan(self._terms[key[0]], key[1])
+                self._plans[key] = _plan(self._terms, *key)
             plan = self._plans[key]
             if plan is not None:
-                yield from self._of_class(key[0], plan, indexes, rows)
+                yield from self._side_by_side(plan, indexes, rows)
 
-    def _of_class(
-        self, class_index: int, plan: _Plan, indexes: list[int], rows: list[tuple[Any, ...]]
-    ) -> Iterator[Valued]:
+    def _side_by_side(self, plan: _Plan, indexes: list[int], rows: list[tuple[Any, ...]]) -> Iterator[Valued]:
         columns = list(zip(*[rows[index] for index in indexes], strict=True))
         nets = self._nets(columns, plan)
         if nets is None:
             if len(indexes) > 1:  # one that is not ordinary spoils no other
                 half = len(indexes) // 2
-                yield from self._of_class(class_index, plan, indexes[:half], rows)
-                yield from self._of_class(class_index, plan, indexes[half:], rows)
+                yield from self._side_by_side(plan, indexes[:half], rows)
+                yield from self._side_by_side(plan, indexes[half:], rows)
             return
         by_machine = list(zip(*nets, strict=True))
         places = plan.places
@@ -112,19 +113,19 @@ class Columns:
             of_machine[places[project]]
             for of_machine, project in zip(by_machine, columns[PROJECT], strict=True)
         ]
-        yield Valued(class_index, indexes, currents, list(map(max, by_machine)), by_machine, plan)
+        yield Valued(indexes, currents, list(map(max, by_machine)), by_machine, plan)
 
     def _nets(self, columns: list[tuple[Any, ...]], plan: _Plan) -> list[list[float]] | None:
         """What each project nets on each machine; None unless all of the machines are ordinary."""
         if not plan.places.keys() >= set(columns[PROJECT]):
             return None
         nets = []
+        costs = list(map(self._costs.__getitem__, columns[_CLASS]))
         for at, revenue in plan.figures:
             hashrates, powers, sampled, flags = columns[at : at + FIGURES_PER_BENCHMARK - 1]
-            cost = plan.cost
             of_project = [
                 hashrate_hs * revenue - power_w * cost
-                for hashrate_hs, power_w in zip(hashrates, powers, strict=True)
+                for hashrate_hs, power_w, cost in zip(hashrates, powers, costs, strict=True)
             ]
             # A NaN hides from min and max, but not from a sum; an infinite figure makes its net, or the sum, no number.
             usable = (
@@ -142,9 +143,15 @@ class Columns:
         return nets
 
 
-def _plan(terms: Terms, measured: tuple[int, ...]) -> _Plan | None:
+def _open_bits(terms: Terms) -> int:
+    """The projects that a machine of the class may be switched to, if it has no eligibilities of its own."""
+    return terms.allowed_bits & ~terms.denied_bits & terms.candidate_bits & terms.runnable_bits
+
+
+def _plan(terms: Terms | None, open_bits: int | None, measured: tuple[int, ...]) -> _Plan | None:
     """How to value machines with benchmarks of these projects, in this order; None if they cannot be ordinary ones."""
-    open_bits = terms.allowed_bits & ~terms.denied_bits & terms.candidate_bits & terms.runnable_bits
+    if terms is None or open_bits is None:
+        return None
     projects = [project for project, bit in terms.bits.items() if bit & open_bits]
     if not projects or open_bits & ~terms.priced_bits or not set(projects) <= set(measured):
         return None
@@ -154,7 +161,6 @@ def _plan(terms: Terms, measured: tuple[int, ...]) -> _Plan | None:
         figures=tuple(
             (start, terms.revenues[project]) for start, project in zip(starts, projects, strict=True)
         ),
-        cost=terms.cost_cny_per_watt_day,
         bits=tuple(terms.bits[project] for project in projects),
         open_bits=open_bits,
     )

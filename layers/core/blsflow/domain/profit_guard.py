@@ -100,7 +100,7 @@ class ProfitGuard:
                         held = why_not_switched(policy, row[PROJECT_SINCE], current, best, now)
                     if held is None:
                         machine, prospects = machine_of(row), valued.prospects(number, row)
-                        terms = self._terms[valued.class_index]
+                        terms = self._terms[machine.class_index]
                         moved[index] = machine, self._decide_mining(machine, terms, prospects, current)
                         continue
                     stay = kept[held]
