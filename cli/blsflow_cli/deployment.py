@@ -10,7 +10,7 @@ from blsflow.adapters.inline import InlineQueue
 from blsflow.adapters.postgres.migrate import migration_files
 from blsflow.bootstrap import Application
 from blsflow.domain.errors import BlsflowError
-from blsflow.ports import StoreError, StoreUnavailable
+from blsflow.ports.errors import StoreError, StoreUnavailable
 from blsflow.settings import read_settings
 
 if TYPE_CHECKING:

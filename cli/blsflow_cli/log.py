@@ -12,7 +12,7 @@ import typer
 
 from blsflow.domain.log import MOST_ROWS, LogPlace
 from blsflow.domain.texts import render
-from blsflow.ports import StoreUnavailable
+from blsflow.ports.errors import StoreUnavailable
 from blsflow_cli.deployment import deployment
 from blsflow_cli.offline import JsonOption  # noqa: TC001 - typer reads the annotations
 from blsflow_cli.options import OptionalPolicy, moment, plain

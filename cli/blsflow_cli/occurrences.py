@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from blsflow.flow.converse import ConverseReport
-    from blsflow.ports import OccurrenceRow
+    from blsflow.ports.people import OccurrenceRow
 
 # The service has the prompt, or may have it.
 _BEGUN = frozenset({"accepted", "ambiguous", "already_begun"})

@@ -25,7 +25,7 @@ from blsflow_cli.work import decide_recorded
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from blsflow.ports import SetEnabled
+    from blsflow.ports.people import SetEnabled
 
 
 ReadVersion = Annotated[

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from blsflow.adapters.inline import InlineQueue
 from blsflow.flow.notify import notify
-from blsflow.ports import StoreError, StoreUnavailable
+from blsflow.ports.errors import StoreError, StoreUnavailable
 from blsflow_cli.deployment import deployment
 from blsflow_cli.offline import JsonOption  # noqa: TC001 - typer reads the annotations
 from blsflow_cli.serve_voice import PrintingPublisher, Round, Voice

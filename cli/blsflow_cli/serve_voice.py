@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from blsflow.flow.execute import ExecuteReport
     from blsflow.flow.reconcile import ReconcileReport
     from blsflow.flow.tick import TickReport
-    from blsflow.ports import NotificationMessage
+    from blsflow.ports.services import NotificationMessage
     from blsflow_cli.work import DecidedTick
 
 

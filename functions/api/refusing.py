@@ -20,7 +20,7 @@ from blsflow.flow import (
     ticks,
     versions,
 )
-from blsflow.ports import EnqueueFailed, StoreConflict, StoreUnavailable
+from blsflow.ports.errors import EnqueueFailed, StoreConflict, StoreUnavailable
 from blsflow.web.problems import Problem
 
 if TYPE_CHECKING:

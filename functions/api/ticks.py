@@ -13,7 +13,7 @@ from blsflow.documents import located
 from blsflow.domain.explained import explained
 from blsflow.domain.reasons import Action
 from blsflow.flow import ticks as flow
-from blsflow.ports import DecisionFilter
+from blsflow.ports.ticks import DecisionFilter
 from blsflow.web.caller import Scope
 
 from .explanations import Explained

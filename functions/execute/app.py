@@ -7,7 +7,6 @@ from typing import Any
 
 from blsflow.bootstrap import application
 from blsflow.delivery import each_message
-from blsflow.flow.execute import ExecuteReport
 from blsflow.observability import count, logger, summarized
 
 
@@ -22,12 +21,8 @@ def handler(event: dict[str, Any], context: object) -> dict[str, list[dict[str, 
             )
 
         response = each_message(event, lambda body: reports.append(application().send(body)), failed)
-        line |= {
-            "attempts": [
-                {name: value for name, value in asdict(report).items() if value} for report in reports
-            ],
-            "failures": len(response["batchItemFailures"]),
-        }
-        if any(isinstance(report, ExecuteReport) and report.froze_policy for report in reports):
+        sent = [{name: value for name, value in asdict(report).items() if value} for report in reports]
+        line |= {"attempts": sent, "failures": len(response["batchItemFailures"])}
+        if any("froze_policy" in each for each in sent):
             count("PolicyFrozen", 1)
     return response

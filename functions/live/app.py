@@ -16,7 +16,7 @@ from blsflow.flow.budget import Budget
 from blsflow.flow.control import UnknownPolicy
 from blsflow.flow.live import TooManyStreams, UnknownEvent
 from blsflow.observability import summarized
-from blsflow.ports import StoreUnavailable
+from blsflow.ports.errors import StoreUnavailable
 from blsflow.web.caller import Scope, caller_of, require_fit_for_address
 from blsflow.web.problems import Problem, as_response
 

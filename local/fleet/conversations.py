@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from blsflow.flow.schedules import create_schedule
 
 if TYPE_CHECKING:
-    from blsflow.ports import Store
+    from blsflow.ports.store import Store
 
 _SOON = timedelta(seconds=1)
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from blsflow.adapters.postgres.connection import DatabaseAddress
     from blsflow.bootstrap import Application
-    from blsflow.ports import Cancelled, OccurrenceRow, RequestedRun
+    from blsflow.ports.people import Cancelled, OccurrenceRow, RequestedRun
 
 TARGET: Final = "analyst"
 CONVERSATIONS: Final = tuple(f"c{number}" for number in range(1, 9))

@@ -8,7 +8,7 @@ from blsflow.flow import policies
 
 if TYPE_CHECKING:
     from blsflow.adapters.postgres.connection import Session
-    from blsflow.ports import Store
+    from blsflow.ports.store import Store
 
 ACME, RIVAL = "acme", "rival"
 EVERY_MINUTE = {"kind": "interval", "every_sec": 60}

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
-from blsflow.ports import WorkflowUnavailable
+from blsflow.ports.errors import WorkflowUnavailable
 from blsflow.ports.sampling import ExecutionStatus
 
 if TYPE_CHECKING:

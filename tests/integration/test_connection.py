@@ -10,7 +10,7 @@ import pytest
 
 from blsflow.adapters.postgres.connection import DatabaseAddress, Session, literal
 from blsflow.adapters.postgres.copying import RecordReader
-from blsflow.ports import InvariantBroken, StoreConflict, StoreError, StoreUnavailable
+from blsflow.ports.errors import InvariantBroken, StoreConflict, StoreError, StoreUnavailable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

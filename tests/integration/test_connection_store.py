@@ -12,7 +12,7 @@ import pytest
 from blsflow.adapters.postgres.connection import Session
 from blsflow.adapters.postgres.copying import RecordReader
 from blsflow.adapters.postgres.store import PostgresStore
-from blsflow.ports import InvariantBroken, StoreError, StoreUnavailable
+from blsflow.ports.errors import InvariantBroken, StoreError, StoreUnavailable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -16,7 +16,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from blsflow.adapters.postgres.connection import DatabaseAddress, Session
-from blsflow.ports import StoreUnavailable
+from blsflow.ports.errors import StoreUnavailable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -14,7 +14,7 @@ from blsflow.domain.machine import Machine
 from blsflow.domain.reasons import Action, Reason
 from blsflow.domain.record import pack
 from blsflow.domain.verdict import Verdict
-from blsflow.ports import InvariantBroken
+from blsflow.ports.errors import InvariantBroken
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

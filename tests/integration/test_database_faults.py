@@ -21,7 +21,7 @@ from blsflow.adapters.postgres.migrate import migrate
 from blsflow.adapters.postgres.store import PostgresStore
 from blsflow.bootstrap import application_from
 from blsflow.flow.health import health
-from blsflow.ports import StoreConflict, StoreError, StoreUnavailable
+from blsflow.ports.errors import StoreConflict, StoreError, StoreUnavailable
 from local.stack.postgres import UNPRIVILEGED_USER
 from tests.integration.debian import Server
 from tests.integration.scene import COIN_B, Scene

@@ -17,7 +17,7 @@ from moto import mock_aws
 from blsflow.adapters import aws
 from blsflow.adapters.postgres.connection import DatabaseAddress, Session
 from blsflow.bootstrap import Application, application_from
-from blsflow.ports import StoreError, StoreUnavailable
+from blsflow.ports.errors import StoreError, StoreUnavailable
 from tests.integration.debian import Authority, TlsServer, debian_binaries
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from blsflow.adapters.postgres.connection import DatabaseAddress
-    from blsflow.adapters.postgres.store import PostgresTransaction
+    from blsflow.adapters.postgres.transaction import PostgresTransaction
     from blsflow.domain.inputs import ClusterInput, TickInputs
 
 GATES = Gates(execute_enabled=False, executor_configured=False, holder="blsflow")

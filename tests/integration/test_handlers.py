@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from blsflow.ports import StoreError
+from blsflow.ports.errors import StoreError
 from blsflow.settings import InvalidSetting
 from tests.integration.handler_scenes import (
     EVENTS,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from blsflow.adapters.postgres.migrate import migration_files
-from blsflow.ports import StoreUnavailable
+from blsflow.ports.errors import StoreUnavailable
 from tests.integration.control_scenes import environment, look
 from tests.integration.handler_scenes import Deployment, sample
 

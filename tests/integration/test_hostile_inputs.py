@@ -139,7 +139,7 @@ def test_a_tenant_whose_name_no_header_holds_is_served_like_any_other(scene: Sce
 
 def test_a_denial_with_leading_zeros_is_refused_and_not_passed_over(scene: Scene) -> None:
     """R1.2: an id that would be compared in vain is no id."""
-    from blsflow.ports import InvariantBroken  # noqa: PLC0415
+    from blsflow.ports.errors import InvariantBroken  # noqa: PLC0415
 
     with pytest.raises(InvariantBroken):
         scene.session.run(

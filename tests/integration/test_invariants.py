@@ -10,7 +10,7 @@ import pytest
 
 from blsflow.adapters.postgres.connection import Session
 from blsflow.adapters.postgres.migrate import migration_files
-from blsflow.ports import InvariantBroken
+from blsflow.ports.errors import InvariantBroken
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from blsflow.adapters.postgres.connection import DatabaseAddress, Session
-from blsflow.ports import StoreError
+from blsflow.ports.errors import StoreError
 from local.stack.postgres import EmbeddedPostgres
 
 

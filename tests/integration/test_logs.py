@@ -37,7 +37,8 @@ if TYPE_CHECKING:
     import pg8000.native
 
     from blsflow.adapters.postgres.connection import DatabaseAddress
-    from blsflow.ports import LogPage, Store, Transaction
+    from blsflow.ports.logs import LogPage
+    from blsflow.ports.store import Store, Transaction
 
 
 class _Settled:

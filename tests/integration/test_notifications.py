@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from blsflow.adapters.postgres.connection import DatabaseAddress
-    from blsflow.ports import NotificationRow, Store
+    from blsflow.ports.people import NotificationRow
+    from blsflow.ports.store import Store
 
 ROWS = 200_000
 TENANTS = 4

@@ -12,7 +12,7 @@ from blsflow.domain.freeze import Freeze, FreezeCause
 from blsflow.flow import control
 from blsflow.flow.freeze import announce_freeze
 from blsflow.flow.notify import notify
-from blsflow.ports import PublishFailed
+from blsflow.ports.errors import PublishFailed
 from tests.integration.racing import at_once
 from tests.integration.scene import CrashPlan, Killed, Scene
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from blsflow.adapters.postgres.connection import DatabaseAddress
     from blsflow.bootstrap import Application
     from blsflow.flow.notify import NotifyReport
-    from blsflow.ports import NotificationMessage
+    from blsflow.ports.services import NotificationMessage
 
 _STATES = "select id, published_at is not null, tries from smart_schedule_outbox order by id"
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from blsflow.adapters.postgres.connection import Session
-from blsflow.ports import StoreConflict
+from blsflow.ports.errors import StoreConflict
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

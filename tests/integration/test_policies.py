@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from blsflow.adapters.postgres.connection import DatabaseAddress
-    from blsflow.ports import Store
+    from blsflow.ports.store import Store
     from tests.integration.control_scenes import Who
 
 WHO: Final[Who] = {"by": "kim", "why": "a test"}

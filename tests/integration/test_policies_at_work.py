@@ -11,7 +11,7 @@ from blsflow.flow import policies, ticks
 from blsflow.flow.control import UnknownPolicy
 from blsflow.flow.policy_status import policy_status
 from blsflow.flow.readiness import Severity, readiness
-from blsflow.ports import DecisionFilter
+from blsflow.ports.ticks import DecisionFilter
 from tests.integration.policy_scenes import ACME, RIVAL
 from tests.integration.scene import COIN_A, COIN_B, Scene
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from blsflow.adapters.postgres.connection import DatabaseAddress
     from blsflow.flow.readiness import Readiness
-    from blsflow.ports import Store
+    from blsflow.ports.store import Store
 
 POLICY = 1
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from blsflow.ports import InvariantBroken
+from blsflow.ports.errors import InvariantBroken
 from tests.integration.lab import QUICK, Lab
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ import pytest
 from blsflow.adapters.inline import InlineQueue
 from blsflow.domain.scan import plan_scan
 from blsflow.flow import control
-from blsflow.ports import EnqueueFailed, InvariantBroken, Queue, RequestedRun
+from blsflow.ports.errors import EnqueueFailed, InvariantBroken
 from tests.integration.counting import counting_store
 from tests.integration.racing import at_once
 from tests.integration.scene import Killed, Scene
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
     from blsflow.adapters.postgres.connection import DatabaseAddress
     from blsflow.flow.tick import TickReport
+    from blsflow.ports.people import RequestedRun
+    from blsflow.ports.services import Queue
 
 _OCCURRENCES = "select state, reason, missed_count from smart_schedule_occurrences order by id"
 # Due again in half a day: no scan of a test meets a second slot because the test was slow.

@@ -9,7 +9,7 @@ import pytest
 
 from blsflow.adapters.postgres.connection import Session
 from blsflow.adapters.postgres.store import PostgresStore
-from blsflow.ports import StoreError
+from blsflow.ports.errors import StoreError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -9,7 +9,7 @@ import pytest
 from blsflow.adapters.postgres import migrate as migrations
 from blsflow.adapters.postgres.connection import Session
 from blsflow.adapters.postgres.migrate import migrate, migration_files
-from blsflow.ports import StoreConflict, StoreError
+from blsflow.ports.errors import StoreConflict, StoreError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

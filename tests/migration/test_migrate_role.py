@@ -11,7 +11,7 @@ import pytest
 from blsflow.adapters.postgres.connection import Session
 from blsflow.adapters.postgres.migrate import migrate, migration_files
 from blsflow.adapters.postgres.store import PostgresStore
-from blsflow.ports import StoreError
+from blsflow.ports.errors import StoreError
 from local.stack.postgres import EmbeddedPostgres
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ import pg8000.native
 
 from blsflow.adapters.postgres.connection import Session
 from blsflow.adapters.postgres.store import PostgresStore
-from blsflow.ports import StoreUnavailable
+from blsflow.ports.errors import StoreUnavailable
 from local.fleet.projects import Coin
 from local.simulators.device_control import DeviceControlSimulator
 from local.simulators.execution_service import ExecutionServiceSimulator

@@ -16,7 +16,7 @@ from blsflow.flow import control, schedules
 from blsflow.flow.control import NothingToRelease
 from blsflow.flow.requests import KeyConflict
 from blsflow.flow.schedules import ExecutionTargetUnavailable
-from blsflow.ports import StoreUnavailable
+from blsflow.ports.errors import StoreUnavailable
 from local.simulators.device_control import DeviceFaults
 from local.simulators.profit import ProfitFaults
 from tests.integration.scene import Killed, _queue

@@ -11,7 +11,8 @@ from moto import mock_aws
 
 from blsflow.adapters import aws
 from blsflow.bootstrap import application_from
-from blsflow.ports import EnqueueFailed, NotificationMessage, PublishFailed, StoreUnavailable
+from blsflow.ports.errors import EnqueueFailed, PublishFailed, StoreUnavailable
+from blsflow.ports.services import NotificationMessage
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

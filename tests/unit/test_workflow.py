@@ -11,7 +11,7 @@ from moto import mock_aws
 
 from blsflow.adapters import aws
 from blsflow.bootstrap import application_from
-from blsflow.ports import WorkflowUnavailable
+from blsflow.ports.errors import WorkflowUnavailable
 from blsflow.ports.sampling import ExecutionStatus
 
 if TYPE_CHECKING:

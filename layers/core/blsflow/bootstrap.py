@@ -18,10 +18,6 @@ from blsflow.adapters.postgres.connection import Session, parse_address
 from blsflow.adapters.postgres.store import PostgresStore
 from blsflow.domain.gates import Gates
 from blsflow.flow.budget import Budget
-from blsflow.flow.decide import DecideReport, DecideSettings, decide
-from blsflow.flow.execute import ExecuteReport, execute
-from blsflow.flow.tick import TickReport, TickSettings, tick
-from blsflow.ports import Queues
 from blsflow.settings import HOLDER, InvalidSetting, Settings, read_settings
 
 if TYPE_CHECKING:
@@ -34,12 +30,17 @@ if TYPE_CHECKING:
     from blsflow.flow.benchmark.step import StepOutcome
     from blsflow.flow.commands import SentCommand
     from blsflow.flow.converse import ConverseReport
+    from blsflow.flow.decide import DecideReport
+    from blsflow.flow.execute import ExecuteReport
     from blsflow.flow.live import LiveAnswer
     from blsflow.flow.notify import NotifyReport
     from blsflow.flow.reconcile import ReconcileReport
     from blsflow.flow.sampling import SamplingReport
-    from blsflow.ports import DeviceControl, ExecutionService, LogPage, ProfitFeed, Publisher, Queue, Store
+    from blsflow.flow.tick import TickReport
+    from blsflow.ports.logs import LogPage
     from blsflow.ports.sampling import Workflow
+    from blsflow.ports.services import DeviceControl, ExecutionService, ProfitFeed, Publisher, Queue
+    from blsflow.ports.store import Store
 
 _FEED_TIMEOUT_SEC: Final = 5.0
 _EXECUTE_FUNCTION_SEC: Final = 120
@@ -166,6 +167,9 @@ class Application:
 
     def tick(self, *, budget_sec: float) -> TickReport:
         """Scan once within a budget."""
+        from blsflow.flow.tick import TickSettings, tick  # noqa: PLC0415 - only the tick scans
+        from blsflow.ports.services import Queues  # noqa: PLC0415 - likewise
+
         settings = self.settings
         return tick(
             self.store,
@@ -181,6 +185,8 @@ class Application:
 
     def decide(self, occurrence_id: int) -> DecideReport:
         """Carry out one recorded tick."""
+        from blsflow.flow.decide import DecideSettings, decide  # noqa: PLC0415 - only deciding needs it
+
         settings = self.settings
         return decide(
             self.store,
@@ -217,6 +223,8 @@ class Application:
 
     def execute(self, attempt_id: UUID) -> ExecuteReport:
         """Send one prepared attempt."""
+        from blsflow.flow.execute import execute  # noqa: PLC0415 - only senders need it
+
         return execute(
             self.store,
             attempt_id=attempt_id,

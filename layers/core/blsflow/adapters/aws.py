@@ -9,13 +9,13 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
 from blsflow.adapters.postgres.connection import DatabaseAddress
-from blsflow.ports import EnqueueFailed, PublishFailed, StoreUnavailable, WorkflowUnavailable
+from blsflow.ports.errors import EnqueueFailed, PublishFailed, StoreUnavailable, WorkflowUnavailable
 from blsflow.ports.sampling import ExecutionStatus
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from blsflow.ports import NotificationMessage
+    from blsflow.ports.services import NotificationMessage
 
 _BATCH: Final = 10
 """The most entries that SendMessageBatch takes."""

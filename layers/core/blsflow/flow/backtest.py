@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from blsflow.domain.machine import Machine
     from blsflow.domain.prices import PriceReading
     from blsflow.domain.tariff_survey import TariffSegment
-    from blsflow.ports import Store
+    from blsflow.ports.store import Store
 
 _PAGE_STEPS: Final = 500
 _NO_GATES: Final = Gates(execute_enabled=False, executor_configured=False)

@@ -13,7 +13,7 @@ from blsflow.ports.sampling import RequestedBenchmark
 
 if TYPE_CHECKING:
     from blsflow.domain.pages import Page
-    from blsflow.ports import Store, Transaction
+    from blsflow.ports.store import Store, Transaction
 
 
 class NotOfOneTenant(BlsflowError):

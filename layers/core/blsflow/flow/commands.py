@@ -28,7 +28,8 @@ if TYPE_CHECKING:
     from blsflow.domain.commands import CommandRequest
     from blsflow.domain.gates import Gates
     from blsflow.domain.pages import Page
-    from blsflow.ports import Queue, Store, Transaction
+    from blsflow.ports.services import Queue
+    from blsflow.ports.store import Store, Transaction
 
 _CAUSES = {
     Withheld.EXECUTE_DISABLED: "BLSFLOW_SCHEDULER_EXECUTE_ENABLED is off for the whole deployment",

@@ -12,23 +12,15 @@ from blsflow.domain.freeze import Freeze, FreezeCause
 from blsflow.flow.freeze import announce_freeze
 from blsflow.flow.requests import KeyConflict, fingerprint
 from blsflow.flow.versions import VersionConflict
-from blsflow.ports import ClosedAttempt
+from blsflow.ports.people import ClosedAttempt
 
 if TYPE_CHECKING:
     from uuid import UUID
 
     from blsflow.domain.policy import ExecutionMode
-    from blsflow.ports import (
-        Lease,
-        LeaseChange,
-        ManualFreeze,
-        ModeChange,
-        Queue,
-        RequestedRun,
-        SetEnabled,
-        Store,
-        Transaction,
-    )
+    from blsflow.ports.people import Lease, LeaseChange, ManualFreeze, ModeChange, RequestedRun, SetEnabled
+    from blsflow.ports.services import Queue
+    from blsflow.ports.store import Store, Transaction
 
 T = TypeVar("T")
 

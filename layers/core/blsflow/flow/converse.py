@@ -12,14 +12,15 @@ from typing import TYPE_CHECKING, Final
 
 from blsflow.domain.conversation import TargetUnavailable
 from blsflow.domain.execution import Accepted, Ambiguous, Busy
-from blsflow.ports import NotBegun
+from blsflow.ports.rows import NotBegun
 
 if TYPE_CHECKING:
     from uuid import UUID
 
     from blsflow.domain.conversation import StartOutcome
     from blsflow.domain.gates import Gates
-    from blsflow.ports import ExecutionService, Store
+    from blsflow.ports.services import ExecutionService
+    from blsflow.ports.store import Store
 
 _FIRST_CHECK: Final = timedelta(seconds=2)
 

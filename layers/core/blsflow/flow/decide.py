@@ -24,7 +24,7 @@ from blsflow.flow.batches import Batches
 from blsflow.flow.freeze import freeze_policy
 from blsflow.flow.tally import Tally
 from blsflow.flow.tick import enqueue_attempts
-from blsflow.ports import NotBegun, TickResult
+from blsflow.ports.rows import NotBegun, TickResult
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -35,7 +35,9 @@ if TYPE_CHECKING:
     from blsflow.domain.inputs import TickInputs
     from blsflow.domain.reasons import Reason
     from blsflow.domain.valuation import Valuation
-    from blsflow.ports import BegunTick, DecisionSink, Queue, Store, Transaction
+    from blsflow.ports.rows import BegunTick
+    from blsflow.ports.services import Queue
+    from blsflow.ports.store import DecisionSink, Store, Transaction
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -26,7 +26,8 @@ if TYPE_CHECKING:
     from blsflow.domain.machine import Machine
     from blsflow.domain.policy import Policy
     from blsflow.domain.valuation import Valuation
-    from blsflow.ports import Store, Transaction, TrialTick
+    from blsflow.ports.people import TrialTick
+    from blsflow.ports.store import Store, Transaction
 
 
 _MOST_CHANGES: Final = 255

@@ -12,14 +12,15 @@ from typing import TYPE_CHECKING, Final
 
 from blsflow.domain.execution import Accepted, Ambiguous, BatchCommand, Busy, Rejected
 from blsflow.flow.freeze import freeze_on_failures
-from blsflow.ports import NotBegun
+from blsflow.ports.rows import NotBegun
 
 if TYPE_CHECKING:
     from uuid import UUID
 
     from blsflow.domain.execution import SubmitOutcome
     from blsflow.domain.gates import Gates
-    from blsflow.ports import DeviceControl, Store
+    from blsflow.ports.services import DeviceControl
+    from blsflow.ports.store import Store
 
 _FIRST_CHECK: Final = timedelta(seconds=2)
 

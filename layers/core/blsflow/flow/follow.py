@@ -11,7 +11,7 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor, wait
 from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 
-from blsflow.ports import StoreUnavailable
+from blsflow.ports.errors import StoreUnavailable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

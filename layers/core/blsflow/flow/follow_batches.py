@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from blsflow.domain.execution import JobReport
     from blsflow.domain.settle import Limits, OpenAttempt
     from blsflow.flow.reconcile import ReconcileReport
-    from blsflow.ports import DeviceControl, Store
+    from blsflow.ports.services import DeviceControl
+    from blsflow.ports.store import Store
 
 
 class FollowBatches:

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from blsflow.domain.freeze import Freeze
     from blsflow.domain.policy import Policy
-    from blsflow.ports import Transaction
+    from blsflow.ports.store import Transaction
 
 
 def freeze_policy(tx: Transaction, policy: Policy, freeze: Freeze, *, by: str = "scheduler") -> bool:

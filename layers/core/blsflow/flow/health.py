@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from blsflow.ports import StoreError
+from blsflow.ports.errors import StoreError
 
 if TYPE_CHECKING:
-    from blsflow.ports import Store
+    from blsflow.ports.store import Store
 
 _ANSWERS: Final = "answers"
 

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from uuid import UUID
 
     from blsflow.domain.pages import Page
-    from blsflow.ports import Store
     from blsflow.ports.commands import ClosedMachine, LockHolder
+    from blsflow.ports.store import Store
 
 _UNSENT = {
     "prepared": "was not sent yet, and frees it by itself when it expires",

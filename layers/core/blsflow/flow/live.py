@@ -12,14 +12,15 @@ from typing import TYPE_CHECKING, Final
 from blsflow.domain.errors import BlsflowError
 from blsflow.domain.log import START, LogPlace
 from blsflow.flow.control import UnknownPolicy
-from blsflow.ports import Frames
+from blsflow.ports.logs import Frames
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from blsflow.domain.log import LiveQuery
     from blsflow.flow.budget import Budget
-    from blsflow.ports import LogTransaction, Store
+    from blsflow.ports.logs import LogTransaction
+    from blsflow.ports.store import Store
 
 _LOOK_SEC: Final = 0.5
 _GATHER_SEC: Final = 0.2

@@ -9,7 +9,8 @@ from blsflow.flow.control import UnknownPolicy
 
 if TYPE_CHECKING:
     from blsflow.domain.log import LogQuery
-    from blsflow.ports import LogPage, Store
+    from blsflow.ports.logs import LogPage
+    from blsflow.ports.store import Store
 
 
 def log_page(store: Store, query: LogQuery, *, tenant_id: str) -> LogPage:

@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from blsflow.domain.notifications import NotificationQuery
-    from blsflow.ports import NotificationRow, Store
+    from blsflow.ports.people import NotificationRow
+    from blsflow.ports.store import Store
 
 
 class UnknownNotification(BlsflowError):

@@ -11,12 +11,15 @@ from datetime import UTC, timedelta
 from typing import TYPE_CHECKING, Final
 
 from blsflow.domain.texts import render
-from blsflow.ports import NotificationMessage, PublishFailed
+from blsflow.ports.errors import PublishFailed
+from blsflow.ports.services import NotificationMessage
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from blsflow.ports import PendingNotification, Publisher, Store
+    from blsflow.ports.rows import PendingNotification
+    from blsflow.ports.services import Publisher
+    from blsflow.ports.store import Store
 
 _LONGEST_WAIT: Final = timedelta(hours=1)
 

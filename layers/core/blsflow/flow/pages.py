@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from blsflow.domain.pages import Listing
-    from blsflow.ports import Transaction
+    from blsflow.ports.store import Transaction
 
 
 def read(

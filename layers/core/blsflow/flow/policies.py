@@ -15,13 +15,14 @@ from blsflow.domain.pages import checked_limit, encode_cursor, id_of_cursor, pla
 from blsflow.domain.policy_document import parse_policy, split_first_mode
 from blsflow.flow.control import UnknownPolicy
 from blsflow.flow.versions import VersionConflict
-from blsflow.ports import PolicyVersion
+from blsflow.ports.policies import PolicyVersion
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from blsflow.domain.policy_document import PolicyDocument
-    from blsflow.ports import FreezeRow, PolicyView, Store, Transaction
+    from blsflow.ports.policies import FreezeRow, PolicyView
+    from blsflow.ports.store import Store, Transaction
 
 _LONGEST_WHY: Final = 2_000
 _UNSTORABLE: Final = re.compile("[\x00\ud800-\udfff]")

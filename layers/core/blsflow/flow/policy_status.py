@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from datetime import datetime
 
-    from blsflow.ports import Store
+    from blsflow.ports.store import Store
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -17,7 +17,8 @@ from blsflow.flow.follow_runs import FollowRuns
 if TYPE_CHECKING:
     from blsflow.domain.settle import Limits
     from blsflow.flow.budget import Budget
-    from blsflow.ports import DeviceControl, ExecutionService, Store
+    from blsflow.ports.services import DeviceControl, ExecutionService
+    from blsflow.ports.store import Store
 
 PAGE: Final = 200
 _LEASE: Final = timedelta(seconds=60)

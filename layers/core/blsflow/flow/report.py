@@ -32,7 +32,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from datetime import datetime
 
-    from blsflow.ports import ReplayedTick, Store
+    from blsflow.ports.replay import ReplayedTick
+    from blsflow.ports.store import Store
 
 _PAGE_TICKS: Final = 20
 _LONGEST_DAYS: Final = 366

@@ -16,7 +16,7 @@ from blsflow.domain.errors import BlsflowError, InvalidExecutionRequest
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from blsflow.ports import Transaction
+    from blsflow.ports.store import Transaction
 
 LONGEST_KEY: Final = 200
 

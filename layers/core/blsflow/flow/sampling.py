@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from blsflow.domain.gates import Gates
-    from blsflow.ports import Store
     from blsflow.ports.sampling import RunAtWork, Workflow
+    from blsflow.ports.store import Store
 
 PAGE: Final = 200
 _CANDIDATES: Final = 1000

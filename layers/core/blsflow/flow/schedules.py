@@ -19,15 +19,9 @@ if TYPE_CHECKING:
 
     from blsflow.domain.history import HistoryQuery
     from blsflow.flow.converse import ConverseReport
-    from blsflow.ports import (
-        Cancelled,
-        ExecutionService,
-        OccurrenceRow,
-        RequestedRun,
-        ScheduleVersion,
-        Store,
-        Transaction,
-    )
+    from blsflow.ports.people import Cancelled, OccurrenceRow, RequestedRun, ScheduleVersion
+    from blsflow.ports.services import ExecutionService
+    from blsflow.ports.store import Store, Transaction
 
 _LONGEST: Final = {"target": 200, "conversation_id": 200, "prompt": 100_000}
 _LONGEST_NAME: Final = 200

@@ -17,15 +17,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from uuid import UUID
 
-    from blsflow.ports import (
-        DueSchedule,
-        ProfitFeed,
-        Queue,
-        Queues,
-        Store,
-        Transaction,
-        WaitingOccurrence,
-    )
+    from blsflow.ports.rows import DueSchedule, WaitingOccurrence
+    from blsflow.ports.services import ProfitFeed, Queue, Queues
+    from blsflow.ports.store import Store, Transaction
 
 PAGE: Final = 500
 _REQUEUE_AFTER: Final = timedelta(seconds=45)

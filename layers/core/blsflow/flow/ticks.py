@@ -15,7 +15,7 @@ from blsflow.domain.pages import checked_limit, encode_cursor, id_of_cursor, pla
 from blsflow.domain.record import unpack
 from blsflow.domain.verdict import MOVES
 from blsflow.flow.control import UnknownPolicy
-from blsflow.ports import DecisionFilter
+from blsflow.ports.ticks import DecisionFilter
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from blsflow.domain.machine import Machine
     from blsflow.domain.market import Market
     from blsflow.domain.policy import Policy
-    from blsflow.ports import DecisionRow, Store, StoredTick, TickRow
+    from blsflow.ports.store import Store
+    from blsflow.ports.ticks import DecisionRow, StoredTick, TickRow
 
 
 class UnknownTick(BlsflowError):

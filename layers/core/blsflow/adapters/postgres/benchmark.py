@@ -6,6 +6,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from blsflow.adapters.postgres.connection import as_json
+from blsflow.adapters.postgres.part import Part
 from blsflow.adapters.postgres.reconcile import open_attempt_of
 from blsflow.domain.benchmarking import Measured, Peers, SampleReading
 from blsflow.domain.execution import CommandKind
@@ -23,16 +24,13 @@ if TYPE_CHECKING:
     from typing import Any
     from uuid import UUID
 
-    from blsflow.adapters.postgres.connection import Session
     from blsflow.domain.benchmarking import Judgement
     from blsflow.domain.settle import OpenAttempt
     from blsflow.ports.sampling import WayBack
 
 
-class BenchmarkQueries:
+class BenchmarkQueries(Part):
     """A benchmark run's part of a transaction."""
-
-    _session: Session
 
     def begin_benchmark_step(self, run_id: UUID, execution: str, step: str) -> BenchmarkRun | None:
         """Lock the run and note the step; None if it has ended or another execution carries it out."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from blsflow.adapters.postgres.part import Part
 from blsflow.domain.commands import PassedOver
 from blsflow.ports.commands import ClosedMachine, CommandGrounds, CommandProspect, LockHolder
 
@@ -12,15 +13,12 @@ if TYPE_CHECKING:
     from datetime import timedelta
     from uuid import UUID
 
-    from blsflow.adapters.postgres.connection import Session
     from blsflow.domain.commands import CommandRequest
-    from blsflow.ports import NewAttempt
+    from blsflow.ports.rows import NewAttempt
 
 
-class CommandQueries:
+class CommandQueries(Part):
     """The part of a transaction that operators' commands need."""
-
-    _session: Session
 
     def command_grounds(self, tenant_id: str, project_id: int | None, holder: str) -> CommandGrounds:
         """Return what the command as a whole needs of the database."""

@@ -22,7 +22,7 @@ import pg8000.exceptions
 import pg8000.native
 from pg8000.core import NULL_BYTE, SYNC_MSG, Context
 
-from blsflow.ports import InvariantBroken, StoreConflict, StoreError, StoreUnavailable
+from blsflow.ports.errors import InvariantBroken, StoreConflict, StoreError, StoreUnavailable
 from blsflow.settings import TLS_MODES, InvalidSetting
 
 if TYPE_CHECKING:

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING
 
 from blsflow.adapters.postgres.connection import as_json
 from blsflow.adapters.postgres.documents import levels_of, policy_of
+from blsflow.adapters.postgres.part import Part
 from blsflow.domain.errors import InvalidDocument
 from blsflow.domain.freeze import FreezeCause
 from blsflow.domain.recurrence import next_run
 from blsflow.domain.recurrence_document import parse_rule
-from blsflow.ports import (
+from blsflow.ports.people import (
     AttemptEnd,
-    BegunTick,
     ClosedAttempt,
     Lease,
     LeaseChange,
@@ -22,6 +22,7 @@ from blsflow.ports import (
     SetEnabled,
     TrialTick,
 )
+from blsflow.ports.rows import BegunTick
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -29,15 +30,11 @@ if TYPE_CHECKING:
     from typing import Any
     from uuid import UUID
 
-    from blsflow.adapters.postgres.connection import Session
     from blsflow.domain.gates import Gates
 
 
-class ControlQueries:
+class ControlQueries(Part):
     """The operators' part of a transaction. A ``tenant_id`` of None is an operator of the whole deployment."""
-
-    _session: Session
-    now: datetime
 
     def set_enabled(  # noqa: PLR0913 - what to set, for whom, and who asks
         self, policy_id: int, *, enabled: bool, by: str, why: str, version: int | None, tenant_id: str | None

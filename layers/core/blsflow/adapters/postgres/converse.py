@@ -5,9 +5,10 @@ from __future__ import annotations
 import uuid
 from typing import TYPE_CHECKING
 
+from blsflow.adapters.postgres.part import Part
 from blsflow.domain.conversation import ConversationCommand, RunAlert, TargetUnavailable
 from blsflow.domain.execution import Accepted, Ambiguous, Busy, Rejected
-from blsflow.ports import NotBegun, OpenRun, StartedRun
+from blsflow.ports.rows import NotBegun, OpenRun, StartedRun
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -15,16 +16,13 @@ if TYPE_CHECKING:
     from typing import Any
     from uuid import UUID
 
-    from blsflow.adapters.postgres.connection import Session
     from blsflow.domain.conversation import StartOutcome
     from blsflow.domain.gates import Gates
-    from blsflow.ports import SettledRun
+    from blsflow.ports.rows import SettledRun
 
 
-class ConverseQueries:
+class ConverseQueries(Part):
     """A conversation's part of a transaction."""
-
-    _session: Session
 
     def begin_conversation(
         self, occurrence_id: int, gates: Gates, *, request_timeout: timedelta

@@ -15,11 +15,12 @@ from blsflow.adapters.postgres.documents import (
     project_of,
     scope_of,
 )
+from blsflow.adapters.postgres.part import Part
 from blsflow.domain.errors import InvalidDocument
 from blsflow.domain.inputs import TickInputs
 from blsflow.domain.machine import Status
 from blsflow.domain.sampling import ASK_AGAIN_AFTER
-from blsflow.ports import BegunTick, LostRaces, NotBegun, PreparedAttempts
+from blsflow.ports.rows import BegunTick, LostRaces, NotBegun, PreparedAttempts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
     from blsflow.domain.inputs import Overriding
     from blsflow.domain.policy import Policy
     from blsflow.domain.sampling import BenchmarkRequest
-    from blsflow.ports import NewAttempt, TickResult
+    from blsflow.ports.rows import NewAttempt, TickResult
 
 
 class _DecisionSink(DecisionSpool):
@@ -51,11 +52,8 @@ class _DecisionSink(DecisionSpool):
         )
 
 
-class DecideQueries:
+class DecideQueries(Part):
     """Decide's part of a transaction."""
-
-    _session: Session
-    now: datetime
 
     def begin_tick(self, occurrence_id: int, gates: Gates) -> BegunTick | NotBegun:
         """Begin a recorded tick, or close it with the reason why not: compare-and-set under the policy's row lock."""

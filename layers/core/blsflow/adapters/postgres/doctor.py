@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from blsflow.adapters.postgres.connection import purposes, statements
-from blsflow.ports import StoreError
+from blsflow.ports.errors import StoreError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from blsflow.adapters.postgres.part import Part
 from blsflow.domain.execution import Accepted, Ambiguous, Busy, CommandKind, MachineTarget, Rejected
-from blsflow.ports import Dispatch, NotBegun
+from blsflow.ports.rows import Dispatch, NotBegun
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -13,15 +14,12 @@ if TYPE_CHECKING:
     from typing import Any
     from uuid import UUID
 
-    from blsflow.adapters.postgres.connection import Session
     from blsflow.domain.execution import SubmitOutcome
     from blsflow.domain.gates import Gates
 
 
-class ExecuteQueries:
+class ExecuteQueries(Part):
     """Execute's part of a transaction."""
-
-    _session: Session
 
     def begin_dispatch(
         self, attempt_id: UUID, gates: Gates, *, request_timeout: timedelta

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from blsflow.adapters.postgres.part import Part
 from blsflow.domain.occurrence import OccurrenceState, ScheduleKind
-from blsflow.ports import OccurrenceRow
+from blsflow.ports.people import OccurrenceRow
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from blsflow.adapters.postgres.connection import Session
     from blsflow.domain.history import HistoryQuery
 
 _COLUMNS: Final = (
@@ -33,10 +33,8 @@ _ONE: Final = (
 )
 
 
-class HistoryQueries:
+class HistoryQueries(Part):
     """The part of a transaction that reads history."""
-
-    _session: Session
 
     def history(self, query: HistoryQuery) -> Sequence[OccurrenceRow]:
         """Return a page of occurrences, newest planned time first."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from blsflow.adapters.postgres.part import Part
 from blsflow.domain.log import MOST_ROWS, START, LogPlace
 from blsflow.ports.logs import Frames, LogPage, LogRow
 
@@ -15,7 +16,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import Any
 
-    from blsflow.adapters.postgres.connection import Session
     from blsflow.domain.log import LogQuery
 
 READING: Final = (
@@ -48,10 +48,8 @@ _FRAME: Final = rf"""
 """One server-sent event: JSON as the server writes it has no line breaks of its own."""
 
 
-class LogQueries:
+class LogQueries(Part):
     """The log's part of a transaction."""
-
-    _session: Session
 
     def knows_policy(self, policy_id: int, *, tenant_id: str | None) -> bool:
         """Whether the tenant has, or had, such a policy."""

@@ -5,14 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from blsflow.adapters.postgres.connection import as_json
+from blsflow.adapters.postgres.part import Part
 from blsflow.domain.events import Notification
-from blsflow.ports import NotificationRow, PendingNotification
+from blsflow.ports.people import NotificationRow
+from blsflow.ports.rows import PendingNotification
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import timedelta
 
-    from blsflow.adapters.postgres.connection import Session
     from blsflow.domain.events import LogEvent
     from blsflow.domain.notifications import NotificationQuery
 
@@ -21,10 +22,8 @@ PLANNED_BY_VALUES: Final = "set local plan_cache_mode = force_custom_plan"
 """A plan for any tenant walks the rows of all tenants by id, which a tenant with few of them pays for."""
 
 
-class NotifyQueries:
+class NotifyQueries(Part):
     """The part of a transaction that tells people."""
-
-    _session: Session
 
     def write_events(self, events: Sequence[LogEvent], notifications: Sequence[Notification] = ()) -> None:
         """Write log events and notifications with the state that they tell of."""

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any, Final
 from uuid import UUID
 
 from blsflow.adapters.postgres.connection import statements
+from blsflow.adapters.postgres.part import Part
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from blsflow.adapters.postgres.connection import Session
     from blsflow.domain.pages import Listing
 
 _TYPES: Final[Mapping[type, str]] = {
@@ -23,10 +23,8 @@ _TYPES: Final[Mapping[type, str]] = {
 }
 
 
-class PageQueries:
+class PageQueries(Part):
     """The part of a transaction that reads pages."""
-
-    _session: Session
 
     def read_page(
         self,

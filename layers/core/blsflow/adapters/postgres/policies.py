@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 from blsflow.adapters.postgres.connection import as_json
 from blsflow.adapters.postgres.documents import levels_of, policy_of
 from blsflow.adapters.postgres.history import IN_ORDER
+from blsflow.adapters.postgres.part import Part
 from blsflow.domain.errors import InvalidDocument
 from blsflow.domain.policy_document import FIGURES, LIMITS, Scope, scope_order
 from blsflow.domain.recurrence import next_run
 from blsflow.domain.recurrence_document import parse_rule, to_document
-from blsflow.ports import (
-    BegunTick,
+from blsflow.ports.policies import (
     CandidateCoverage,
     FreezeRow,
     MachineReports,
@@ -20,13 +20,13 @@ from blsflow.ports import (
     PolicyView,
     UnknownReferences,
 )
+from blsflow.ports.rows import BegunTick
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from datetime import datetime
     from uuid import UUID
 
-    from blsflow.adapters.postgres.connection import Session
     from blsflow.domain.inputs import TickInputs
     from blsflow.domain.policy_document import PolicyDocument
 
@@ -34,11 +34,8 @@ _SCALARS = ("name", "mode", "time_zone", "priority", *LIMITS)
 _WINDOW = ("priority", "starts", "ends", "weekdays", "action", "project_id")
 
 
-class PolicyQueries:
+class PolicyQueries(Part):
     """The part of a transaction that handles policies for people."""
-
-    _session: Session
-    now: datetime
 
     def unknown_references(self, document: PolicyDocument, *, tenant_id: str) -> UnknownReferences:
         """Return what the document names and the tenant does not have."""

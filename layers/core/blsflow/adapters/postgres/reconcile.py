@@ -8,18 +8,18 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from blsflow.adapters.postgres.documents import policy_of
+from blsflow.adapters.postgres.part import Part
 from blsflow.domain.confirmation import Observed
 from blsflow.domain.errors import InvalidDocument
 from blsflow.domain.execution import CommandKind
 from blsflow.domain.settle import OpenAttempt, OpenMachine
-from blsflow.ports import AttemptStanding, FailedShare, OpenAges
+from blsflow.ports.rows import AttemptStanding, FailedShare, OpenAges
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import Any
     from uuid import UUID
 
-    from blsflow.adapters.postgres.connection import Session
     from blsflow.domain.settle import Settlement
 
 _PRUNE_PAGE = 2_000
@@ -27,10 +27,8 @@ _RESTORED_PAGE = 100_000
 _REQUESTS_KEPT_FOR = timedelta(days=7)
 
 
-class ReconcileQueries:
+class ReconcileQueries(Part):
     """Reconcile's part of a transaction."""
-
-    _session: Session
 
     def overdue_dispatching(self, older_than: timedelta, limit: int) -> int:
         """Move attempts whose sender died to reconciling: they may have been sent, and are only read back."""

@@ -8,22 +8,20 @@ from typing import TYPE_CHECKING, Any, Final
 from blsflow.adapters.postgres.connection import inlined
 from blsflow.adapters.postgres.copying import RecordReader
 from blsflow.adapters.postgres.documents import raw_price_of
+from blsflow.adapters.postgres.part import Part
 from blsflow.domain.prices import PriceReading
-from blsflow.ports import ReplayedTick
+from blsflow.ports.replay import ReplayedTick
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from datetime import datetime, timedelta
 
-    from blsflow.adapters.postgres.connection import Session
 
 _TICK_ID: Final = struct.Struct(">q")
 
 
-class ReplayQueries:
+class ReplayQueries(Part):
     """Reports' and backtests' part of a transaction."""
-
-    _session: Session
 
     def policy_name(self, policy_id: int, *, tenant_id: str | None) -> str | None:
         """Return the name of a policy in use; None if there is none of the tenant."""

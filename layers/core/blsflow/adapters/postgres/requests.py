@@ -5,19 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from blsflow.adapters.postgres.connection import as_json
-from blsflow.ports import StoredRequest
+from blsflow.adapters.postgres.part import Part
+from blsflow.ports.people import StoredRequest
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-    from blsflow.adapters.postgres.connection import Session
 
-
-class RequestQueries:
+class RequestQueries(Part):
     """The part of a transaction that keeps a request from being carried out twice."""
-
-    _session: Session
 
     def claim_request(self, tenant_id: str, key: str, *, fingerprint: str, by: str) -> StoredRequest | None:
         """Take a key for a request, or return the one that has it; one that is being carried out is waited for."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from blsflow.adapters.postgres.part import Part
 from blsflow.domain.sampling import PendingRun, Room
 from blsflow.ports.sampling import ClaimedRun, RequestedBenchmark, RunAtWork
 
@@ -13,13 +14,9 @@ if TYPE_CHECKING:
     from typing import Any
     from uuid import UUID
 
-    from blsflow.adapters.postgres.connection import Session
 
-
-class SamplingQueries:
+class SamplingQueries(Part):
     """The part of a transaction that sampling a fleet needs."""
-
-    _session: Session
 
     # ------------------------------------------------------------ beginning
 

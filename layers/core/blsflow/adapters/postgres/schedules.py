@@ -9,22 +9,17 @@ from blsflow.adapters.postgres.history import HistoryQueries
 from blsflow.domain.errors import InvalidDocument
 from blsflow.domain.recurrence import next_run
 from blsflow.domain.recurrence_document import parse_rule
-from blsflow.ports import Cancelled, OpenCancel, RequestedRun, ScheduleVersion
+from blsflow.ports.people import Cancelled, RequestedRun, ScheduleVersion
+from blsflow.ports.rows import OpenCancel
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from datetime import datetime
     from typing import Any
     from uuid import UUID
-
-    from blsflow.adapters.postgres.connection import Session
 
 
 class ScheduleQueries(HistoryQueries):
     """The part of a transaction that handles schedules and occurrences for people."""
-
-    _session: Session
-    now: datetime
 
     def create_schedule(
         self, *, tenant_id: str, created_by: str, name: str, work: Mapping[str, str], rule: Mapping[str, Any]

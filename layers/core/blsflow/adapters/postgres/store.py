@@ -5,25 +5,9 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from blsflow.adapters.postgres.benchmark import BenchmarkQueries
-from blsflow.adapters.postgres.commands import CommandQueries
 from blsflow.adapters.postgres.connection import literal
-from blsflow.adapters.postgres.control import ControlQueries
-from blsflow.adapters.postgres.converse import ConverseQueries
-from blsflow.adapters.postgres.decide import DecideQueries
-from blsflow.adapters.postgres.execute import ExecuteQueries
-from blsflow.adapters.postgres.logs import LogQueries
-from blsflow.adapters.postgres.notify import NotifyQueries
-from blsflow.adapters.postgres.pages import PageQueries
-from blsflow.adapters.postgres.policies import PolicyQueries
-from blsflow.adapters.postgres.reconcile import ReconcileQueries
-from blsflow.adapters.postgres.replay import ReplayQueries
-from blsflow.adapters.postgres.requests import RequestQueries
-from blsflow.adapters.postgres.sampling import SamplingQueries
-from blsflow.adapters.postgres.schedules import ScheduleQueries
-from blsflow.adapters.postgres.tick import TickQueries
-from blsflow.adapters.postgres.ticks import TickRecordQueries
-from blsflow.ports import StoreError, StoreUnavailable
+from blsflow.adapters.postgres.transaction import PostgresTransaction
+from blsflow.ports.errors import StoreError, StoreUnavailable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -41,32 +25,6 @@ _AS = (
     " set local role blsflow_tenant; set local blsflow.tenant = {tenant}"
 )
 """As one tenant: row-level security and the tenant's views apply until the transaction ends."""
-
-
-class PostgresTransaction(
-    TickQueries,
-    DecideQueries,
-    ExecuteQueries,
-    ConverseQueries,
-    ReconcileQueries,
-    BenchmarkQueries,
-    SamplingQueries,
-    ScheduleQueries,
-    NotifyQueries,
-    LogQueries,
-    ControlQueries,
-    ReplayQueries,
-    RequestQueries,
-    PolicyQueries,
-    TickRecordQueries,
-    CommandQueries,
-    PageQueries,
-):
-    """One open transaction; ``now`` is the time at which it began, by the database's clock."""
-
-    def __init__(self, session: Session, now: datetime) -> None:
-        self._session = session
-        self.now = now
 
 
 class PostgresStore:

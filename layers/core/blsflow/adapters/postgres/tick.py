@@ -4,24 +4,22 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from blsflow.adapters.postgres.part import Part
 from blsflow.domain.errors import InvalidDocument
 from blsflow.domain.recurrence_document import parse_rule
-from blsflow.ports import DueSchedule, WaitingOccurrence
+from blsflow.ports.rows import DueSchedule, WaitingOccurrence
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import datetime, timedelta
     from uuid import UUID
 
-    from blsflow.adapters.postgres.connection import Session
     from blsflow.domain.prices import ProfitSnapshot
     from blsflow.domain.scan import ScanPlan
 
 
-class TickQueries:
+class TickQueries(Part):
     """The tick's part of a transaction."""
-
-    _session: Session
 
     def newest_fetch_at(self, source: str) -> datetime | None:
         """Return when the feed was last asked."""

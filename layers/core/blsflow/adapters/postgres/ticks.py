@@ -5,22 +5,20 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from blsflow.adapters.postgres.history import IN_ORDER
+from blsflow.adapters.postgres.part import Part
 from blsflow.domain.pages import LARGEST_ID
-from blsflow.ports import DecisionRow, StoredTick, TickRow
+from blsflow.ports.ticks import DecisionRow, StoredTick, TickRow
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from datetime import datetime
     from typing import Any
 
-    from blsflow.adapters.postgres.connection import Session
-    from blsflow.ports import DecisionFilter
+    from blsflow.ports.ticks import DecisionFilter
 
 
-class TickRecordQueries:
+class TickRecordQueries(Part):
     """The part of a transaction that reads ticks and decisions for people."""
-
-    _session: Session
 
     def ticks(
         self, policy_id: int, *, tenant_id: str | None, before: tuple[datetime, int], limit: int

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from uuid import UUID
 
     from blsflow.flow.benchmark.step import StepCall
-    from blsflow.ports import Transaction
     from blsflow.ports.sampling import BenchmarkRun, Whereabouts
+    from blsflow.ports.store import Transaction
 
 _FIRST_WAIT: Final = 10
 _LOOK_EVERY: Final = 5

@@ -13,7 +13,8 @@ if TYPE_CHECKING:
 
     from blsflow.domain.gates import Gates
     from blsflow.domain.settle import Limits
-    from blsflow.ports import DeviceControl, Store
+    from blsflow.ports.services import DeviceControl
+    from blsflow.ports.store import Store
 
 SUPERSEDED: Final = "superseded"
 """The run has ended, or another execution carries it out: this one has nothing left to do."""
