@@ -14,13 +14,13 @@ from bench.measuring import Bound, Row, interleaved, ratio_row, seconds
 from blsflow.adapters.postgres.connection import Session
 from blsflow.adapters.postgres.store import PostgresStore
 from blsflow.domain.gates import Gates
-from blsflow.ports.rows import NewAttempt
+from blsflow.ports.decide import NewAttempt
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from blsflow.adapters.postgres.connection import DatabaseAddress
-    from blsflow.ports.rows import BegunTick
+    from blsflow.ports.decide import BegunTick
 
 MACHINES: Final = 100_000
 BATCH: Final = 500

@@ -11,7 +11,7 @@ import pytest
 from pg8000.native import to_statement
 
 from blsflow.adapters.postgres.connection import Session, literal, statements
-from blsflow.adapters.postgres.notify import PLANNED_BY_VALUES
+from blsflow.adapters.postgres.notifications import PLANNED_BY_VALUES
 from blsflow.adapters.postgres.store import _AS, _BEGIN, PostgresStore
 from blsflow.domain.errors import InvalidExecutionRequest
 from blsflow.domain.notifications import NotificationQuery

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from blsflow.adapters.postgres.documents import cluster_of
+from blsflow.adapters.postgres.inputs import cluster_of
 from blsflow.domain.tariff import Tariff, TariffPrice, price_at
 from local.fleet.machines import build, project_id
 from local.fleet.models import MODELS

@@ -16,7 +16,6 @@ from uuid import UUID
 
 from blsflow.adapters.postgres.connection import Session, parse_address
 from blsflow.adapters.postgres.store import PostgresStore
-from blsflow.domain.gates import Gates
 from blsflow.flow.budget import Budget
 from blsflow.settings import HOLDER, InvalidSetting, Settings, read_settings
 
@@ -25,6 +24,7 @@ if TYPE_CHECKING:
 
     from blsflow.adapters.http import Secret
     from blsflow.domain.commands import CommandRequest
+    from blsflow.domain.gates import Gates
     from blsflow.domain.log import LiveQuery, LogQuery
     from blsflow.domain.settle import Limits
     from blsflow.flow.benchmark.step import StepOutcome
@@ -83,6 +83,8 @@ class Application:
     @cached_property
     def gates(self) -> Gates:
         """What this deployment allows."""
+        from blsflow.domain.gates import Gates  # noqa: PLC0415 - only what may act needs it
+
         return Gates(
             execute_enabled=self.settings.execute_enabled,
             executor_configured=self.settings.executor_configured(),

@@ -6,7 +6,7 @@ import hashlib
 import uuid
 from typing import TYPE_CHECKING, TypeAlias
 
-from blsflow.ports.rows import NewAttempt
+from blsflow.ports.decide import NewAttempt
 
 if TYPE_CHECKING:
     from uuid import UUID

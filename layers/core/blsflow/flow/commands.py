@@ -17,9 +17,9 @@ from blsflow.domain.execution import CommandKind
 from blsflow.domain.gates import Withheld, closed_gate
 from blsflow.domain.pages import COMMAND_MACHINES, COMMANDS
 from blsflow.flow.batches import Batches
+from blsflow.flow.enqueuing import enqueue_attempts
 from blsflow.flow.pages import read
 from blsflow.flow.requests import fingerprint, once
-from blsflow.flow.tick import enqueue_attempts
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from blsflow.domain.conversation import TargetUnavailable
 from blsflow.domain.execution import Accepted, Ambiguous, Busy
-from blsflow.ports.rows import NotBegun
+from blsflow.ports.execute import NotBegun
 
 if TYPE_CHECKING:
     from uuid import UUID

@@ -21,10 +21,11 @@ from blsflow.domain.tariff import TariffProblem
 from blsflow.domain.valuation import overriding, value_market
 from blsflow.domain.verdict import MOVES
 from blsflow.flow.batches import Batches
+from blsflow.flow.enqueuing import enqueue_attempts
 from blsflow.flow.freeze import freeze_policy
 from blsflow.flow.tally import Tally
-from blsflow.flow.tick import enqueue_attempts
-from blsflow.ports.rows import NotBegun, TickResult
+from blsflow.ports.decide import TickResult
+from blsflow.ports.execute import NotBegun
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
     from blsflow.domain.inputs import TickInputs
     from blsflow.domain.reasons import Reason
     from blsflow.domain.valuation import Valuation
-    from blsflow.ports.rows import BegunTick
+    from blsflow.ports.decide import BegunTick
     from blsflow.ports.services import Queue
     from blsflow.ports.store import DecisionSink, Store, Transaction
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from blsflow.domain.execution import Accepted, Ambiguous, BatchCommand, Busy, Rejected
 from blsflow.flow.freeze import freeze_on_failures
-from blsflow.ports.rows import NotBegun
+from blsflow.ports.execute import NotBegun
 
 if TYPE_CHECKING:
     from uuid import UUID

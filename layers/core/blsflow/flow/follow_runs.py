@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from blsflow.domain.conversation import RunUnreadable, settle_run
 from blsflow.domain.settle import back_off
-from blsflow.ports.rows import SettledRun
+from blsflow.ports.converse import SettledRun
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from blsflow.domain.conversation import RunReport
     from blsflow.domain.settle import Limits
     from blsflow.flow.reconcile import ReconcileReport
-    from blsflow.ports.rows import OpenRun
+    from blsflow.ports.converse import OpenRun
     from blsflow.ports.services import ExecutionService
     from blsflow.ports.store import Store
 

@@ -17,7 +17,7 @@ from blsflow.ports.services import NotificationMessage
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from blsflow.ports.rows import PendingNotification
+    from blsflow.ports.notify import PendingNotification
     from blsflow.ports.services import Publisher
     from blsflow.ports.store import Store
 

@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from blsflow.domain.inputs import TickInputs
     from blsflow.domain.market import Market
     from blsflow.domain.policy import Policy
+    from blsflow.ports.decide import BegunTick
     from blsflow.ports.policies import CandidateCoverage, MachineReports
-    from blsflow.ports.rows import BegunTick
     from blsflow.ports.store import Store, Transaction
 
 _NO_OUTLOOK: Final = TariffOutlook(troubles=(), not_surveyed=())

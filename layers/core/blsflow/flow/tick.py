@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Final
 
 from blsflow.domain.prices import FeedUnavailable
 from blsflow.domain.scan import ScanPlan, plan_scan
+from blsflow.flow.enqueuing import enqueue_attempts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from uuid import UUID
 
-    from blsflow.ports.rows import DueSchedule, WaitingOccurrence
     from blsflow.ports.services import ProfitFeed, Queue, Queues
     from blsflow.ports.store import Store, Transaction
+    from blsflow.ports.tick import DueSchedule, WaitingOccurrence
 
 PAGE: Final = 500
 _REQUEUE_AFTER: Final = timedelta(seconds=45)
@@ -167,11 +167,3 @@ def _requeue_attempts(store: Store, queue: Queue, report: TickReport) -> None:
         ids = tx.unqueued_attempts(_REQUEUE_AFTER, PAGE)
     enqueue_attempts(store, queue, ids)
     report.requeued_attempts = len(ids)
-
-
-def enqueue_attempts(store: Store, queue: Queue, ids: Sequence[UUID]) -> None:
-    """Send prepared attempts to be executed, after the commit that prepared them."""
-    if not ids:
-        return
-    queue.send([{"attempt_id": str(attempt_id)} for attempt_id in ids])
-    store.mark_attempts_enqueued(ids)

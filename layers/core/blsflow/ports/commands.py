@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from blsflow.domain.commands import CommandRequest, PassedOver
     from blsflow.domain.pages import Listing
-    from blsflow.ports.rows import NewAttempt
+    from blsflow.ports.decide import NewAttempt
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

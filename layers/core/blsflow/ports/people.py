@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from blsflow.domain.catalogue import Texts
-    from blsflow.ports.rows import BegunTick
+    from blsflow.ports.decide import BegunTick
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from blsflow.domain.inputs import TickInputs
     from blsflow.domain.policy_document import PolicyDocument
-    from blsflow.ports.rows import BegunTick
+    from blsflow.ports.decide import BegunTick
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -37,6 +37,10 @@ if TYPE_CHECKING:
     from blsflow.domain.scan import ScanPlan
     from blsflow.domain.settle import OpenAttempt, Settlement
     from blsflow.domain.verdict import Kept, Verdict
+    from blsflow.ports.converse import OpenCancel, OpenRun, SettledRun, StartedRun
+    from blsflow.ports.decide import BegunTick, NewAttempt, PreparedAttempts, TickResult
+    from blsflow.ports.execute import Dispatch, NotBegun
+    from blsflow.ports.notify import PendingNotification
     from blsflow.ports.people import (
         AttemptEnd,
         Cancelled,
@@ -53,24 +57,8 @@ if TYPE_CHECKING:
         StoredRequest,
         TrialTick,
     )
-    from blsflow.ports.rows import (
-        AttemptStanding,
-        BegunTick,
-        Dispatch,
-        DueSchedule,
-        FailedShare,
-        NewAttempt,
-        NotBegun,
-        OpenAges,
-        OpenCancel,
-        OpenRun,
-        PendingNotification,
-        PreparedAttempts,
-        SettledRun,
-        StartedRun,
-        TickResult,
-        WaitingOccurrence,
-    )
+    from blsflow.ports.reconcile import AttemptStanding, FailedShare, OpenAges
+    from blsflow.ports.tick import DueSchedule, WaitingOccurrence
 
 
 class DecisionSink(Protocol):

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from uuid import UUID
 
     from blsflow.domain.commands import CommandRequest
-    from blsflow.ports.rows import NewAttempt
+    from blsflow.ports.decide import NewAttempt
 
 
 class CommandQueries(Part):

@@ -11,6 +11,7 @@ from blsflow.domain.errors import InvalidDocument
 from blsflow.domain.freeze import FreezeCause
 from blsflow.domain.recurrence import next_run
 from blsflow.domain.recurrence_document import parse_rule
+from blsflow.ports.decide import BegunTick
 from blsflow.ports.people import (
     AttemptEnd,
     ClosedAttempt,
@@ -22,7 +23,6 @@ from blsflow.ports.people import (
     SetEnabled,
     TrialTick,
 )
-from blsflow.ports.rows import BegunTick
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

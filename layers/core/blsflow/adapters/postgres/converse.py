@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 from blsflow.adapters.postgres.part import Part
 from blsflow.domain.conversation import ConversationCommand, RunAlert, TargetUnavailable
 from blsflow.domain.execution import Accepted, Ambiguous, Busy, Rejected
-from blsflow.ports.rows import NotBegun, OpenRun, StartedRun
+from blsflow.ports.converse import OpenRun, StartedRun
+from blsflow.ports.execute import NotBegun
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
     from blsflow.domain.conversation import StartOutcome
     from blsflow.domain.gates import Gates
-    from blsflow.ports.rows import SettledRun
+    from blsflow.ports.converse import SettledRun
 
 
 class ConverseQueries(Part):

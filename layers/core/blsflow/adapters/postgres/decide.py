@@ -6,21 +6,15 @@ from typing import TYPE_CHECKING
 
 from blsflow.adapters.postgres.connection import as_json, inlined
 from blsflow.adapters.postgres.copying import DECISION_COLUMNS, DecisionSpool, RecordReader
-from blsflow.adapters.postgres.documents import (
-    class_of,
-    cluster_of,
-    levels_of,
-    other_policy_of,
-    policy_of,
-    project_of,
-    scope_of,
-)
+from blsflow.adapters.postgres.documents import levels_of, policy_of
+from blsflow.adapters.postgres.inputs import class_of, cluster_of, other_policy_of, project_of, scope_of
 from blsflow.adapters.postgres.part import Part
 from blsflow.domain.errors import InvalidDocument
 from blsflow.domain.inputs import TickInputs
 from blsflow.domain.machine import Status
 from blsflow.domain.sampling import ASK_AGAIN_AFTER
-from blsflow.ports.rows import BegunTick, LostRaces, NotBegun, PreparedAttempts
+from blsflow.ports.decide import BegunTick, LostRaces, PreparedAttempts
+from blsflow.ports.execute import NotBegun
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -34,7 +28,7 @@ if TYPE_CHECKING:
     from blsflow.domain.inputs import Overriding
     from blsflow.domain.policy import Policy
     from blsflow.domain.sampling import BenchmarkRequest
-    from blsflow.ports.rows import NewAttempt, TickResult
+    from blsflow.ports.decide import NewAttempt, TickResult
 
 
 class _DecisionSink(DecisionSpool):

@@ -1,4 +1,4 @@
-"""From rows and JSON documents of the database to the domain's own types.
+"""From rows and JSON documents of the database to the domain's policies.
 
 PostgreSQL writes numbers and times that JSON does not have as text: "NaN", "Infinity", "-infinity".
 """
@@ -9,18 +9,12 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import fields
-from datetime import UTC, date, datetime
+from datetime import UTC, datetime
 from typing import Any
 
 from blsflow.domain.errors import InvalidDocument
-from blsflow.domain.inputs import ClusterInput, OtherPolicy, ProjectInput, Scope
-from blsflow.domain.market import MachineClass
 from blsflow.domain.policy import ExecutionMode, Mode, NegativeProfitAction, Policy, Window, WindowAction
 from blsflow.domain.price_level import PriceLevel
-from blsflow.domain.prices import RawPrice
-from blsflow.domain.tariff import Tariff
-from blsflow.domain.tariff_calendar import DAY_TYPES, Season, seconds_of_day
-from blsflow.domain.tariff_period import ALL_MONTHS, ALL_WEEKDAYS, TariffPeriod
 
 Row = Mapping[str, Any]
 
@@ -30,7 +24,7 @@ _POLICY_FIELDS = {field.name for field in fields(Policy)}
 def policy_of(row: Row, candidates: Sequence[Row], windows: Sequence[Row]) -> Policy:
     """Read a policy; `InvalidDocument` names what cannot be meant."""
     values = {name: value for name, value in row.items() if name in _POLICY_FIELDS}
-    with _meant("policy", row.get("name")):
+    with meant("policy", row.get("name")):
         values.update(
             mode=Mode(row["mode"]),
             execution_mode=ExecutionMode(row["execution_mode"]),
@@ -45,8 +39,8 @@ def levels_of(candidates: Sequence[Row]) -> dict[int, PriceLevel]:
     """Read the accepted price levels of a policy's candidates; one that cannot be meant is forgotten."""
     levels: dict[int, PriceLevel] = {}
     for row in candidates:
-        level, level_at = _price(row["price_level"]), _moment(row["price_level_at"])
-        pending, since = _price(row["price_pending_level"]), _moment(row["price_pending_since"])
+        level, level_at = _price(row["price_level"]), moment(row["price_level_at"])
+        pending, since = _price(row["price_pending_level"]), moment(row["price_pending_since"])
         if level is not None and level_at is not None:
             on_trial = pending is not None and since is not None
             levels[row["project_id"]] = PriceLevel(
@@ -58,84 +52,29 @@ def levels_of(candidates: Sequence[Row]) -> dict[int, PriceLevel]:
     return levels
 
 
-def project_of(row: Row) -> ProjectInput:
-    """Read a project with its newest reading."""
-    reading = row["reading"]
-    raw = None if reading is None else raw_price_of(row["price_key"], reading)
-    return ProjectInput(project_id=row["id"], name=row["name"], algorithm=row["algorithm"], raw=raw)
-
-
-def raw_price_of(key: str, reading: Row) -> RawPrice | None:
-    """Read a price as it was sent; one of no time that can be meant is none."""
-    taken_at = _moment(reading["taken_at"])
-    if taken_at is None:
-        return None
-    revenue = reading["revenue"]
-    return RawPrice(
-        key=key,
-        algorithm=reading["algorithm"],
-        revenue=math.nan if revenue is None else float(revenue),
-        unit=reading["unit"],
-        currency=reading["currency"],
-        taken_at=taken_at,
-        flags=tuple(reading["flags"]),
-    )
-
-
-def cluster_of(row: Row) -> ClusterInput:
-    """Read a cluster's tariffs; one that cannot be meant makes this cluster's price unknown and no other's."""
-    try:
-        tariffs = tuple(_tariff_of(tariff, row["time_zone"]) for tariff in row["tariffs"])
-    except InvalidDocument as error:
-        return ClusterInput(cluster_id=row["id"], tariffs=(), fault=f"{error.field}: {error.cause}")
-    return ClusterInput(cluster_id=row["id"], tariffs=tariffs)
-
-
-def class_of(index: int, row: Row) -> MachineClass:
-    """Read a class of machines."""
-    return MachineClass(
-        index=index,
-        cluster_id=row["cluster_id"],
-        model=row["model"],
-        nameplate_hashrate_hs=_known(row["nameplate_hashrate_hs"]),
-        nameplate_power_w=_known(row["nameplate_power_w"]),
-        run_configs={int(project): config for project, config in row["run_configs"].items()},
-        allowed=frozenset(row["allowed"]),
-        denied=frozenset(row["denied"]),
-    )
-
-
-def scope_of(rows: Sequence[Row]) -> Scope:
-    """Read a policy's scope."""
-
-    def named(resource_type: str) -> list[str]:
-        return [row["resource_id"] for row in rows if row["resource_type"] == resource_type]
-
-    return Scope(
-        everything=bool(named("tenant")),
-        cluster_ids=frozenset(map(int, named("cluster"))),
-        models=frozenset(named("model")),
-        machine_ids=frozenset(map(int, named("machine"))),
-    )
-
-
-def other_policy_of(row: Row) -> OtherPolicy:
-    """Read another policy of the tenant, as far as ranking needs it."""
-    return OtherPolicy(policy=policy_of(row, (), row["windows"]), scope=scope_of(row["scopes"]))
-
-
 def instant(value: Any) -> Any:  # noqa: ANN401 - a timestamp comes as text inside JSON and as itself elsewhere
     """Read a timestamp from JSON; None stays None."""
     return datetime.fromisoformat(value) if isinstance(value, str) else value
 
 
-def _moment(value: Any) -> datetime | None:  # noqa: ANN401 - as above
+def moment(value: Any) -> datetime | None:  # noqa: ANN401 - as above
     """Read a timestamp that may be none: infinity, and what lies outside of the calendar, is."""
     try:
         moment = instant(value)
         return moment.astimezone(UTC) if isinstance(moment, datetime) else None
     except (ValueError, OverflowError):
         return None
+
+
+@contextmanager
+def meant(field: str, value: object) -> Iterator[None]:
+    """Refuse what a constructor stumbles over as what it is: a document that cannot be meant."""
+    try:
+        yield
+    except InvalidDocument:
+        raise
+    except (TypeError, ValueError, OverflowError) as error:
+        raise InvalidDocument(field=field, value=value, cause=str(error)) from error
 
 
 def _price(value: Any) -> float | None:  # noqa: ANN401 - JSON has NaN as text
@@ -154,61 +93,3 @@ def _window_of(row: Row) -> Window:
         action=WindowAction(row["action"]),
         project_id=row["project_id"],
     )
-
-
-def _tariff_of(row: Row, zone: str) -> Tariff:
-    with _meant("tariff", row["name"]):
-        return Tariff(
-            name=row["name"],
-            zone=zone,
-            currency=row["currency"],
-            valid_from=instant(None if row["valid_from"] == "-infinity" else row["valid_from"]),
-            valid_to=instant(None if row["valid_to"] == "infinity" else row["valid_to"]),
-            holidays=frozenset(map(date.fromisoformat, row["holidays"])),
-            make_up_workdays=frozenset(map(date.fromisoformat, row["make_up_workdays"])),
-            periods=tuple(_period_of(period) for period in row["periods"]),
-        )
-
-
-def _period_of(row: Row) -> TariffPeriod:
-    seasons: tuple[Season, ...] = ()
-    if row["season_start"] is not None or row["season_end"] is not None:
-        seasons = (Season(first=_month_day(row["season_start"]), last=_month_day(row["season_end"])),)
-    return TariffPeriod(
-        name=row["name"],
-        price_per_kwh=float(row["price_per_kwh"]),
-        start_sec=seconds_of_day(row["starts"], field="starts"),
-        end_sec=seconds_of_day(row["ends"], field="ends"),
-        weekdays=ALL_WEEKDAYS if row["weekdays"] is None else frozenset(row["weekdays"]),
-        months=ALL_MONTHS if row["months"] is None else frozenset(row["months"]),
-        seasons=seasons,
-        day_types=DAY_TYPES if row["day_types"] is None else frozenset(row["day_types"]),
-        priority=row["priority"],
-    )
-
-
-@contextmanager
-def _meant(field: str, value: object) -> Iterator[None]:
-    """Refuse what a constructor stumbles over as what it is: a document that cannot be meant."""
-    try:
-        yield
-    except InvalidDocument:
-        raise
-    except (TypeError, ValueError, OverflowError) as error:
-        raise InvalidDocument(field=field, value=value, cause=str(error)) from error
-
-
-def _known(figure: float | str | None) -> float | None:
-    """Read a figure; one that is no finite number is not known."""
-    value = math.nan if figure is None else float(figure)
-    return value if math.isfinite(value) else None
-
-
-def _month_day(text: str | None) -> tuple[int, int]:
-    try:
-        month, day = (text or "").split("-")
-        return int(month), int(day)
-    except ValueError as error:
-        raise InvalidDocument(
-            field="season", value=text, cause="not a month and day such as 10-16"
-        ) from error

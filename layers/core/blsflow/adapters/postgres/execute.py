@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from blsflow.adapters.postgres.part import Part
 from blsflow.domain.execution import Accepted, Ambiguous, Busy, CommandKind, MachineTarget, Rejected
-from blsflow.ports.rows import Dispatch, NotBegun
+from blsflow.ports.execute import Dispatch, NotBegun
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

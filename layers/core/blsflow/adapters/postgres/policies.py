@@ -12,6 +12,7 @@ from blsflow.domain.errors import InvalidDocument
 from blsflow.domain.policy_document import FIGURES, LIMITS, Scope, scope_order
 from blsflow.domain.recurrence import next_run
 from blsflow.domain.recurrence_document import parse_rule, to_document
+from blsflow.ports.decide import BegunTick
 from blsflow.ports.policies import (
     CandidateCoverage,
     FreezeRow,
@@ -20,7 +21,6 @@ from blsflow.ports.policies import (
     PolicyView,
     UnknownReferences,
 )
-from blsflow.ports.rows import BegunTick
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

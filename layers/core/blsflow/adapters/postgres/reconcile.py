@@ -13,7 +13,7 @@ from blsflow.domain.confirmation import Observed
 from blsflow.domain.errors import InvalidDocument
 from blsflow.domain.execution import CommandKind
 from blsflow.domain.settle import OpenAttempt, OpenMachine
-from blsflow.ports.rows import AttemptStanding, FailedShare, OpenAges
+from blsflow.ports.reconcile import AttemptStanding, FailedShare, OpenAges
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -9,8 +9,8 @@ from blsflow.adapters.postgres.history import HistoryQueries
 from blsflow.domain.errors import InvalidDocument
 from blsflow.domain.recurrence import next_run
 from blsflow.domain.recurrence_document import parse_rule
+from blsflow.ports.converse import OpenCancel
 from blsflow.ports.people import Cancelled, RequestedRun, ScheduleVersion
-from blsflow.ports.rows import OpenCancel
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

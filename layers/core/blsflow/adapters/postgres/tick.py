@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from blsflow.adapters.postgres.part import Part
 from blsflow.domain.errors import InvalidDocument
 from blsflow.domain.recurrence_document import parse_rule
-from blsflow.ports.rows import DueSchedule, WaitingOccurrence
+from blsflow.ports.tick import DueSchedule, WaitingOccurrence
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -19,8 +19,10 @@ if TYPE_CHECKING:
     from blsflow.adapters.postgres.control import ControlQueries
     from blsflow.adapters.postgres.converse import ConverseQueries
     from blsflow.adapters.postgres.decide import DecideQueries
+    from blsflow.adapters.postgres.events import EventQueries
     from blsflow.adapters.postgres.execute import ExecuteQueries
     from blsflow.adapters.postgres.logs import LogQueries
+    from blsflow.adapters.postgres.notifications import NotificationQueries
     from blsflow.adapters.postgres.notify import NotifyQueries
     from blsflow.adapters.postgres.pages import PageQueries
     from blsflow.adapters.postgres.policies import PolicyQueries
@@ -41,7 +43,9 @@ if TYPE_CHECKING:
         BenchmarkQueries,
         SamplingQueries,
         ScheduleQueries,
+        EventQueries,
         NotifyQueries,
+        NotificationQueries,
         LogQueries,
         ControlQueries,
         ReplayQueries,
@@ -88,10 +92,9 @@ PARTS: Final = {
         "list_schedules request_schedule_run cancel_occurrence unsent_attempts_of "
         "cancelling_run_of history occurrence_row"
     ),
-    "notify.NotifyQueries": (
-        "write_events claim_notifications mark_published mark_unpublished list_notifications "
-        "mark_notification"
-    ),
+    "events.EventQueries": "write_events",
+    "notify.NotifyQueries": "claim_notifications mark_published mark_unpublished",
+    "notifications.NotificationQueries": "list_notifications mark_notification",
     "logs.LogQueries": (
         "knows_policy newest_place has_place place_of is_settled newest_frames next_frames "
         "log_page log_tail log_position follow_log take_stream free_stream"
