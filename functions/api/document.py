@@ -8,7 +8,6 @@ from http import HTTPStatus
 from typing import Any, Final
 
 from aws_lambda_powertools.event_handler import Response
-from aws_lambda_powertools.event_handler.openapi.models import HTTPBearer, Server
 
 from blsflow.web.problems import CONTENT_TYPE, PROBLEMS
 
@@ -65,6 +64,11 @@ def openapi() -> Response[dict[str, Any]]:
 @cache
 def openapi_document() -> dict[str, Any]:
     """Return the document of all operations declared so far."""
+    from aws_lambda_powertools.event_handler.openapi.models import (  # noqa: PLC0415 - a tenth of a cold start
+        HTTPBearer,
+        Server,
+    )
+
     document: dict[str, Any] = json.loads(
         app.get_openapi_json_schema(
             title="BLSFlow Scheduler",
