@@ -59,7 +59,7 @@ def run() -> Iterator[Row]:
                 "BLSFLOW_SCHEDULER_DATABASE_URL": url_of(session.address),
                 "BLSFLOW_SCHEDULER_DATABASE_TLS": "off",
                 "BLSFLOW_SCHEDULER_SWITCH_API_BASE_URL": url,
-                "BLSFLOW_SCHEDULER_SWITCH_APITOKEN": TOKEN,
+                "BLSFLOW_SCHEDULER_SWITCH_API_TOKEN": TOKEN,
                 "BLSFLOW_SCHEDULER_RECONCILE_CONCURRENCY": str(CONCURRENCY),
             }
         )
