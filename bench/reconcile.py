@@ -40,9 +40,11 @@ insert into smart_schedule_machine_locks (machine_id, tenant_id, owner_kind, own
     select machine_id, 'acme', 'attempt', attempt_id, 1, now(), 'infinity' from smart_schedule_attempt_machines;
 """
 # Followed for a while already: each is looked at once a minute, and so once a pass.
-_DUE_AGAIN: Final = (
-    "update smart_schedule_attempts set next_check_at = now(), checks = 20 where ended_at is null"
-)
+_DUE_AGAIN: Final = """
+update smart_schedule_attempts set next_check_at = now(), checks = 20, reason = null where ended_at is null
+"""
+_UNDER_WAY: Final = "select count(*) from smart_schedule_attempts where reason = 'job_end'"
+"""What was answered with a job; a refusal leaves another reason, and comes without the latency."""
 
 
 def run() -> Iterator[Row]:
@@ -59,7 +61,7 @@ def run() -> Iterator[Row]:
                 "BLSFLOW_SCHEDULER_DATABASE_URL": url_of(session.address),
                 "BLSFLOW_SCHEDULER_DATABASE_TLS": "off",
                 "BLSFLOW_SCHEDULER_SWITCH_API_BASE_URL": url,
-                "BLSFLOW_SCHEDULER_SWITCH_APITOKEN": TOKEN,
+                "BLSFLOW_SCHEDULER_SWITCH_API_TOKEN": TOKEN,
                 "BLSFLOW_SCHEDULER_RECONCILE_CONCURRENCY": str(CONCURRENCY),
             }
         )
@@ -81,6 +83,9 @@ def _pass(application: Application, session: Session) -> float:
     took = seconds(lambda: reports.append(application.reconcile(budget_sec=600)))
     if reports[0].looked_at != JOBS or reports[0].failures:
         raise AssertionError(f"{reports[0].looked_at} of {JOBS} looked at, failures: {reports[0].failures}")
+    ((under_way,),) = session.run(_UNDER_WAY)
+    if under_way != JOBS:
+        raise AssertionError(f"{under_way} of {JOBS} jobs were read back")
     return took
 
 

@@ -19,12 +19,15 @@ if TYPE_CHECKING:
 
 SCHEDULES: Final = 10_000
 _BATCH: Final = 10
+_DAILY: Final = '{"kind": "interval", "every_sec": 86400}'
+"""So that none comes due again while a round lasts."""
 _FILL: Final = f"""
 insert into smart_schedule_policy_groups (tenant_id, name, mode, execution_mode, enabled, created_by)
     select 'acme', 'p' || g, 'profit_guard', 'shadow', true, 'bench' from generate_series(2, {SCHEDULES}) g;
 insert into smart_schedule_schedules (tenant_id, created_by, kind, policy_id, rule, next_run_at)
-    select 'acme', 'bench', 'policy_tick', id, '{{"kind": "interval", "every_sec": 86400}}', now()
+    select 'acme', 'bench', 'policy_tick', id, '{_DAILY}', now()
     from smart_schedule_policy_groups where id > 1;
+update smart_schedule_schedules set rule = '{_DAILY}' where policy_id = 1;
 """
 _DUE: Final = """
 truncate smart_schedule_occurrences cascade;

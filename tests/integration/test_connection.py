@@ -4,6 +4,7 @@ import socket
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import replace
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 import pytest
@@ -43,6 +44,27 @@ def other(address: DatabaseAddress) -> Iterator[Session]:
 def pid(session: Session) -> int:
     """The server process behind a session."""
     return int(session.run("select pg_backend_pid()")[0][0])
+
+
+# ---------------------------------------------------------------- values
+
+
+@pytest.mark.parametrize(
+    ("written", "read"),
+    [
+        ("2026-03-29 02:30:00.12345+02", datetime(2026, 3, 29, 0, 30, 0, 123450, tzinfo=UTC)),
+        ("2026-03-29 02:30:00+00", datetime(2026, 3, 29, 2, 30, tzinfo=UTC)),
+        ("0001-01-01 00:00:00+00", datetime(1, 1, 1, tzinfo=UTC)),
+        ("9999-12-31 23:59:59.999999+00", datetime(9999, 12, 31, 23, 59, 59, 999999, tzinfo=UTC)),
+        ("infinity", "infinity"),
+        ("-infinity", "-infinity"),
+        ("10000-01-01 00:00:00+00", "10000-01-01 00:00:00+00"),
+        ("0044-03-15 00:00:00+00 BC", "0044-03-15 00:00:00+00 BC"),
+    ],
+)
+def test_an_instant_is_read_to_the_microsecond(session: Session, written: str, read: object) -> None:
+    """R8.3: instants come in UTC; what lies outside of the calendar comes as the text that the server writes."""
+    assert session.run(f"select '{written}'::timestamptz, null::timestamptz") == [[read, None]]
 
 
 # ---------------------------------------------------------------- errors

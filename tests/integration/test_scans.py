@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -389,6 +390,37 @@ def test_what_could_not_be_enqueued_is_enqueued_by_the_next_tick(scene: Scene) -
     assert scene.app.decide(message).outcome == "decided"
     assert _tick(scene).recorded == 0
     assert _messages(scene.app.decide_queue) == []
+
+
+def test_pages_that_could_not_be_enqueued_are_enqueued_by_the_next_tick(scene: Scene) -> None:
+    """R8.3, R8.10: with page after page due, a queue that takes nothing leaves no more behind than one scan sends again."""
+    _schedules(scene, 1499)
+    scene.app.__dict__["decide_queue"] = _DeafQueue()
+    report = _tick(scene)
+    assert (list(report.failures), report.recorded) == (["scan"], 1000)
+    scene.app.__dict__["decide_queue"] = InlineQueue()
+    assert _tick(scene).recorded == 500
+    messages = _messages(scene.app.decide_queue)
+    assert len(messages) == len(set(messages)) == 1500
+    assert scene.value("select count(*) from smart_schedule_occurrences where enqueued_at is null") == 0
+
+
+def test_a_page_goes_out_while_the_next_is_recorded(scene: Scene) -> None:
+    """R8.3: sending and recording do not wait for each other."""
+    _schedules(scene, 999)
+
+    class LateQueue(InlineQueue):
+        """Takes the first page once the second is committed."""
+
+        def send(self, messages: Sequence[Mapping[str, object]]) -> None:
+            waited_until = time.monotonic() + 10
+            while scene.value("select count(*) from smart_schedule_occurrences") < 1000:
+                assert time.monotonic() < waited_until, "nothing was recorded meanwhile"
+                time.sleep(0.01)
+            super().send(messages)
+
+    scene.app.__dict__["decide_queue"] = LateQueue()
+    assert (_tick(scene).failures, len(_messages(scene.app.decide_queue))) == ({}, 1000)
 
 
 def test_attempts_that_could_not_be_enqueued_are_enqueued_by_the_next_tick(scene: Scene) -> None:

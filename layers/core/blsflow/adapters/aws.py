@@ -8,7 +8,8 @@ from __future__ import annotations
 import json
 import math
 import time
-from functools import cache
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any, Final
 
 from blsflow.adapters.postgres.connection import DatabaseAddress
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 
 _BATCH: Final = 10
 """The most entries that SendMessageBatch takes."""
+_BATCHES_UNDER_WAY: Final = 4
+"""So many at once: each waits for its answer far longer than it takes to be written."""
 _LONGEST_SUBJECT: Final = 99
 """SNS takes fewer than 100 characters, in ASCII to be safe with every mail server."""
 _LARGEST_MESSAGE_BYTES: Final = 256 * 1024
@@ -39,32 +42,33 @@ def _client(service: str) -> Any:  # noqa: ANN401 - botocore makes its clients' 
 
 
 class SqsQueue:
-    """A standard SQS queue; sends in batches of ten."""
+    """A standard SQS queue; sends in batches of ten, a few of them side by side."""
 
     def __init__(self, url: str) -> None:
         self._url = url
 
     def send(self, messages: Sequence[Mapping[str, object]]) -> None:
         """Enqueue all messages; `EnqueueFailed` tells how many were not, after all batches were tried."""
-        failed, cause = 0, ""
-        for start in range(0, len(messages), _BATCH):
-            batch = messages[start : start + _BATCH]
-            try:
-                answer = _client("sqs").send_message_batch(
-                    QueueUrl=self._url,
-                    Entries=[
-                        {"Id": str(index), "MessageBody": json.dumps(message)}
-                        for index, message in enumerate(batch)
-                    ],
-                )
-            except Exception as error:  # noqa: BLE001 - botocore raises types made at run time; all mean "not enqueued"
-                failed, cause = failed + len(batch), str(error)
-                continue
-            for entry in answer.get("Failed", ()):
-                failed, cause = failed + 1, entry.get("Message", entry.get("Code", ""))
-        if failed:
-            message = f"{failed} of {len(messages)} messages were not enqueued: {cause}"
+        batches = [messages[start : start + _BATCH] for start in range(0, len(messages), _BATCH)]
+        client = _client("sqs")  # made before the threads share it: only using one is safe from many
+        with ThreadPoolExecutor(_BATCHES_UNDER_WAY, thread_name_prefix="enqueue") as pool:
+            causes = [
+                cause for refused in pool.map(partial(self._send, client), batches) for cause in refused
+            ]
+        if causes:
+            message = f"{len(causes)} of {len(messages)} messages were not enqueued: {causes[-1]}"
             raise EnqueueFailed(message)
+
+    def _send(self, client: Any, batch: Sequence[Mapping[str, object]]) -> list[str]:  # noqa: ANN401 - as `_client`
+        """Send one batch; return for each message that was not enqueued why."""
+        entries = [
+            {"Id": str(index), "MessageBody": json.dumps(message)} for index, message in enumerate(batch)
+        ]
+        try:
+            answer = client.send_message_batch(QueueUrl=self._url, Entries=entries)
+        except Exception as error:  # noqa: BLE001 - botocore raises types made at run time; all mean "not enqueued"
+            return [str(error)] * len(batch)
+        return [entry.get("Message", entry.get("Code", "")) for entry in answer.get("Failed", ())]
 
 
 class SnsPublisher:

@@ -6,9 +6,10 @@ of the others.
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from blsflow.domain.prices import FeedUnavailable
 from blsflow.domain.scan import ScanPlan, plan_scan
@@ -16,6 +17,7 @@ from blsflow.flow.enqueuing import enqueue_attempts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from concurrent.futures import Executor, Future
 
     from blsflow.ports.services import ProfitFeed, Queue, Queues
     from blsflow.ports.store import Store, Transaction
@@ -23,6 +25,9 @@ if TYPE_CHECKING:
 
 PAGE: Final = 500
 _REQUEUE_AFTER: Final = timedelta(seconds=45)
+
+_Sending: TypeAlias = "tuple[Sequence[int], Future[None]]"
+"""Occurrences, and the sending of their messages."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -120,17 +125,26 @@ def _close_finished_ticks(store: Store) -> None:
 def _scan(
     store: Store, queues: Queues, settings: TickSettings, report: TickReport, time_left: Callable[[], bool]
 ) -> None:
-    while time_left():
+    """Record page by page; a page's messages go out while the next page is recorded, and are noted after that.
+
+    What was committed and not sent, or sent and not noted, is left behind, and sent (again) by the next scan: two pages,
+    if the queue takes nothing.
+    """
+    with ThreadPoolExecutor(max_workers=1, thread_name_prefix="send-page") as sender:
+        under_way: Sequence[_Sending] = ()
+        while time_left():
+            with store.transaction() as tx:
+                due = tx.due_schedules(PAGE)
+                recorded = _record(tx, due, settings, report)
+            report.recorded += len(recorded)
+            _note_sent(store, under_way)
+            under_way = _begin_to_send(sender, queues, recorded)
+            if len(due) < PAGE:
+                break
+        _note_sent(store, under_way)
         with store.transaction() as tx:
-            due = tx.due_schedules(PAGE)
-            recorded = _record(tx, due, settings, report)
-        _enqueue_occurrences(store, queues, recorded)
-        report.recorded += len(recorded)
-        if len(due) < PAGE:
-            break
-    with store.transaction() as tx:
-        left_behind = tx.unqueued_occurrences(PAGE)
-    _enqueue_occurrences(store, queues, left_behind)
+            left_behind = tx.unqueued_occurrences(2 * PAGE)
+        _note_sent(store, _begin_to_send(sender, queues, left_behind))
 
 
 def _record(
@@ -149,17 +163,28 @@ def _record(
     return tx.record_scan(plans) if plans else []
 
 
-def _enqueue_occurrences(store: Store, queues: Queues, waiting: Sequence[WaitingOccurrence]) -> None:
-    """Send after the commit, and note it: a row that was never noted is sent again, which changes nothing.
+def _begin_to_send(
+    sender: Executor, queues: Queues, waiting: Sequence[WaitingOccurrence]
+) -> Sequence[_Sending]:
+    """Begin to send what has been committed.
 
     A policy's tick is decided first; a conversation has nothing to decide and goes straight to be executed.
     """
+    begun = []
     for kind, queue in (("policy_tick", queues.decide), ("conversation", queues.execute)):
         ids = [occurrence.occurrence_id for occurrence in waiting if occurrence.kind == kind]
         if ids:
-            queue.send([{"occurrence_id": occurrence_id} for occurrence_id in ids])
-            with store.transaction() as tx:
-                tx.mark_occurrences_enqueued(ids)
+            messages = [{"occurrence_id": occurrence_id} for occurrence_id in ids]
+            begun.append((ids, sender.submit(queue.send, messages)))
+    return begun
+
+
+def _note_sent(store: Store, under_way: Sequence[_Sending]) -> None:
+    """Wait until messages went out, and note it: a row that was never noted is sent again, which changes nothing."""
+    for ids, sent in under_way:
+        sent.result()
+        with store.transaction() as tx:
+            tx.mark_occurrences_enqueued(ids)
 
 
 def _requeue_attempts(store: Store, queue: Queue, report: TickReport) -> None:
