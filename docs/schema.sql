@@ -2,6 +2,10 @@
 
 CREATE SCHEMA smart_schedule_tenant;
 
+CREATE FUNCTION public.smart_schedule_back_off(failures integer) RETURNS interval
+    LANGUAGE sql IMMUTABLE
+    RETURN LEAST(('00:01:00'::interval * power((2)::double precision, ((LEAST(failures, 7) - 1))::double precision)), '01:00:00'::interval);
+
 CREATE FUNCTION public.smart_schedule_benchmarks_changed() RETURNS trigger
     LANGUAGE plpgsql
     AS $$

@@ -58,6 +58,21 @@ def test_the_third_failure_in_a_row_is_told_of_once(scene: Scene, how: str) -> N
     assert scene.value(_TOLD) == {"action": "switch", "project_id": 2, "machines": [1], "failures": 3}
 
 
+@pytest.mark.parametrize("how", ["refused", "rejected", "failed"])
+def test_each_failure_in_a_row_waits_twice_as_long_up_to_an_hour(scene: Scene, how: str) -> None:
+    """R5.7: a minute after the first failure, then twice as long each time and never more than an hour, however it failed."""
+    _break(scene, how)
+    waits_min = []
+    for _ in range(9):
+        _try_again(scene)  # which looks half a minute after it tried
+        waits_min.append(
+            scene.value(
+                "select ceil(extract(epoch from retry_at - now()) / 60)::int from smart_schedule_machine_states"
+            )
+        )
+    assert waits_min == [1, 2, 4, 8, 16, 32, 60, 60, 60]
+
+
 def test_failures_of_different_kinds_count_together(scene: Scene) -> None:
     """R5.7, R10.1: a job that failed, a refusal, and another refusal are three failures in a row."""
     _break(scene, "failed")

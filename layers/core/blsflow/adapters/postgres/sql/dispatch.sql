@@ -119,11 +119,11 @@ with accepted as (
       and l.owner_kind = 'attempt'
 ), backed_off as (
     insert into smart_schedule_machine_states as known (machine_id, tenant_id, expected, changed_at, failures, retry_at)
-    select r.machine_id, a.tenant_id, 'unset', now(), 1, now() + interval '1 minute'
+    select r.machine_id, a.tenant_id, 'unset', now(), 1, now() + smart_schedule_back_off(1)
     from refused r cross join accepted a order by r.machine_id
     on conflict (machine_id) do update
     set failures = known.failures + 1,
-        retry_at = now() + least(interval '1 minute' * power(2, least(known.failures, 6)), interval '1 hour')
+        retry_at = now() + smart_schedule_back_off(known.failures + 1)
     returning machine_id, failures
 ), told as (
     insert into smart_schedule_outbox (tenant_id, policy_id, code, params, created_at, next_try_at)
@@ -175,11 +175,11 @@ with ended as (
     returning m.machine_id, m.fencing_token, m.state
 ), backed_off as (
     insert into smart_schedule_machine_states as known (machine_id, tenant_id, expected, changed_at, failures, retry_at)
-    select m.machine_id, e.tenant_id, 'unset', now(), 1, now() + interval '1 minute'
+    select m.machine_id, e.tenant_id, 'unset', now(), 1, now() + smart_schedule_back_off(1)
     from machines m cross join ended e where m.state = 'refused' order by m.machine_id
     on conflict (machine_id) do update
     set failures = known.failures + 1,
-        retry_at = now() + least(interval '1 minute' * power(2, least(known.failures, 6)), interval '1 hour')
+        retry_at = now() + smart_schedule_back_off(known.failures + 1)
     returning machine_id, failures
 ), told as (
     insert into smart_schedule_outbox (tenant_id, policy_id, code, params, created_at, next_try_at)

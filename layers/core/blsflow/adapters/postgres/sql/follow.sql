@@ -94,7 +94,7 @@ with settled as (
            case when s.state <> 'failed' and a.action in ('stop', 'power_off')
                 then case when a.command_id is null then 'scheduler' else 'human' end end,
            now(), case when s.state = 'failed' then 1 else 0 end,
-           case when s.state = 'failed' then now() + interval '1 minute' end
+           case when s.state = 'failed' then now() + smart_schedule_back_off(1) end
     from settled s join smart_schedule_attempts a on a.id = s.attempt_id
     order by s.machine_id
     on conflict (machine_id) do update
@@ -104,7 +104,7 @@ with settled as (
         changed_at = case when excluded.failures > 0 then known.changed_at else excluded.changed_at end,
         failures = case when excluded.failures > 0 then known.failures + 1 else 0 end,
         retry_at = case when excluded.failures > 0
-                        then now() + least(interval '1 minute' * power(2, least(known.failures, 6)), interval '1 hour') end
+                        then now() + smart_schedule_back_off(known.failures + 1) end
     returning machine_id, failures
 ), logged as (
     insert into smart_schedule_log_events (at, tenant_id, policy_id, level, code, params, tick_id, attempt_id)
