@@ -36,6 +36,10 @@ begin
     return new;
 end $$;
 
+CREATE FUNCTION public.smart_schedule_machine_status(status text, hashrate_hs double precision, reported_at timestamp with time zone, stopped_by text, expected text, changed_at timestamp with time zone) RETURNS text
+    LANGUAGE sql IMMUTABLE
+    RETURN CASE WHEN ((stopped_by IS NOT NULL) AND (expected = 'off'::text) AND COALESCE((reported_at <= changed_at), true)) THEN 'off'::text WHEN ((stopped_by IS NOT NULL) AND (hashrate_hs = (0)::double precision)) THEN CASE expected WHEN 'off'::text THEN 'off'::text ELSE 'stopped'::text END ELSE status END;
+
 CREATE FUNCTION public.smart_schedule_maintain_partitions(at timestamp with time zone, days_ahead integer, keep_days integer) RETURNS TABLE(created integer, dropped integer)
     LANGUAGE plpgsql
     SET lock_timeout TO '500ms'

@@ -10,12 +10,9 @@ join machine_mining_runtime t on t.machine_id = m.id
 join project_run_configurations target on target.project_id = r.project_id and target.model = m.model and target.runnable
 left join project_run_configurations back on back.project_id = t.project_id and back.model = m.model and back.runnable
 left join smart_schedule_machine_states s on s.machine_id = m.id
--- as read_machines sees it: what was put to rest is at rest, whatever word the firmware has for it
 cross join lateral (
-    select case
-        when s.stopped_by is not null and s.expected = 'off' and t.reported_at <= s.changed_at then 'off'
-        when s.stopped_by is not null and t.hashrate_hs = 0 then case s.expected when 'off' then 'off' else 'stopped' end
-        else t.status end as status
+    select smart_schedule_machine_status(t.status, t.hashrate_hs, t.reported_at, s.stopped_by, s.expected, s.changed_at)
+        as status
 ) st
 where ((:run_id::uuid is null and r.state = 'pending' and r.not_before <= now()) or r.id = :run_id::uuid)
   and p.enabled and p.archived_at is null and p.execution_mode = 'execute' and p.max_benchmarks > 0

@@ -58,14 +58,10 @@ copy (
         left join (
             select * from smart_schedule_machine_states where machine_id = any (span.ids) offset 0
         ) s on s.machine_id = m.id
-        -- What was stopped through this scheduler (by itself or by an operator), and the meter or the hashrate confirmed, is
-        -- stopped whatever word the firmware has for it; what was powered off reports nothing at all.
         cross join lateral (
-            select case
-                when s.stopped_by is not null and s.expected = 'off' and coalesce(r.reported_at <= s.changed_at, true) then 3
-                when s.stopped_by is not null and r.hashrate_hs = 0 then case s.expected when 'off' then 3 else 2 end
-                when r.status = 'mining' then 1 when r.status = 'stopped' then 2 when r.status = 'off' then 3
-                else 0 end as code
+            select case smart_schedule_machine_status(r.status, r.hashrate_hs, r.reported_at,
+                                                      s.stopped_by, s.expected, s.changed_at)
+                when 'mining' then 1 when 'stopped' then 2 when 'off' then 3 else 0 end as code
         ) st
         left join (
             select machine_id, owner_kind from smart_schedule_machine_locks
