@@ -10,7 +10,6 @@ so costs what the schedule had in between, never what others had.
 
 from __future__ import annotations
 
-import json
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
@@ -20,6 +19,7 @@ import pytest
 from blsflow.adapters.postgres.connection import Session
 from blsflow.adapters.postgres.history import IN_ORDER, page_of
 from blsflow.domain.history import HistoryCursor, HistoryQuery
+from tests.integration.plans import WHATEVER_THE_VALUES, explained, nodes, rows_read
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -68,35 +68,11 @@ def session(module_database: DatabaseAddress) -> Iterator[Session]:
 
 
 def _explained(session: Session, query: HistoryQuery) -> Mapping[str, Any]:
-    """The plan as the product's own prepared statement gets it, values unknown (as from its sixth use on)."""
-    sql, params = page_of(query)
-    session.run("begin; set local plan_cache_mode = force_generic_plan")
-    session.run(IN_ORDER)
-    rows = session.query_text(f"explain (analyze, buffers, format json) {sql}", **params)
-    session.run("rollback")
-    (plan,) = rows[0].values()
-    document = json.loads(plan) if isinstance(plan, str) else plan
-    found: Mapping[str, Any] = document[0]["Plan"]
-    return found
-
-
-def _nodes(plan: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    yield plan
-    for child in plan.get("Plans", ()):
-        yield from _nodes(child)
+    return explained(session, *page_of(query), settings=f"{WHATEVER_THE_VALUES}; {IN_ORDER}")
 
 
 def _scans(plan: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    return [node for node in _nodes(plan) if node.get("Relation Name") == "smart_schedule_occurrences"]
-
-
-def _read(plan: Mapping[str, Any]) -> float:
-    """How many rows of the ledger were read, also those that a filter threw away."""
-    total: float = sum(
-        (node["Actual Rows"] + node.get("Rows Removed by Filter", 0)) * node["Actual Loops"]
-        for node in _scans(plan)
-    )
-    return total
+    return [node for node in nodes(plan) if node.get("Relation Name") == "smart_schedule_occurrences"]
 
 
 _ONE_TENANT: list[dict[str, Any]] = [
@@ -134,12 +110,12 @@ def test_a_tenants_page_reads_its_own_rows_in_the_order_of_an_index(
     """R8.12: nothing is sorted, and hardly more rows are read than shown, for each combination of filters."""
     plan = _explained(session, HistoryQuery(tenant_id="t1", limit=PAGE, **filters, **window))
     kinds = {
-        node["Node Type"] for node in _nodes(plan) if node.get("Relation Name") != "smart_schedule_schedules"
+        node["Node Type"] for node in nodes(plan) if node.get("Relation Name") != "smart_schedule_schedules"
     }
     assert kinds <= {"Limit", "Append", "Merge Append", "Index Scan", "Index Only Scan", "Result"}, kinds
     assert all(node["Node Type"] == "Index Scan" for node in _scans(plan))
     # a merge holds one row of each of at most 18 stretches ahead
-    assert _read(plan) <= PAGE + 18
+    assert rows_read(_scans(plan)) <= PAGE + 18
     assert plan["Shared Hit Blocks"] + plan["Shared Read Blocks"] <= MOST_BLOCKS
 
 
@@ -155,7 +131,7 @@ def test_an_operators_page_reads_a_page_of_each_tenant(
     """R8.12: over all tenants, a page of each is read in the order of an index and merged; nothing grows with the ledger."""
     plan = _explained(session, HistoryQuery(limit=PAGE, **filters, **window))
     assert all(node["Node Type"] == "Index Scan" for node in _scans(plan))
-    assert _read(plan) <= TENANTS * (PAGE + 18)
+    assert rows_read(_scans(plan)) <= TENANTS * (PAGE + 18)
     assert plan["Shared Hit Blocks"] + plan["Shared Read Blocks"] <= TENANTS * MOST_BLOCKS
 
 
@@ -166,5 +142,5 @@ def test_a_state_of_one_schedule_costs_no_more_than_its_own_history(
 ) -> None:
     """R8.12: a filter by state within a schedule reads that schedule's rows, however rare the state, and nobody else's."""
     plan = _explained(session, HistoryQuery(schedule_id=2, state=state, limit=PAGE, **window))
-    assert not any(node["Node Type"] == "Seq Scan" for node in _nodes(plan))
-    assert _read(plan) <= ROWS / SCHEDULES + 1
+    assert not any(node["Node Type"] == "Seq Scan" for node in nodes(plan))
+    assert rows_read(_scans(plan)) <= ROWS / SCHEDULES + 1

@@ -8,16 +8,15 @@ two hundred thousand. A partition without anything to show costs one look into i
 
 from __future__ import annotations
 
-import json
 from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from pg8000.native import to_statement
 
-from blsflow.adapters.postgres.connection import Session, literal
+from blsflow.adapters.postgres.connection import Session
 from blsflow.adapters.postgres.logs import KEY_COLUMNS, READING, ROW_COLUMNS, following, framed, newest
 from blsflow.domain.log import LogPlace
+from tests.integration.plans import explained, nodes, rows_read
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -49,30 +48,13 @@ def session(module_database: DatabaseAddress) -> Iterator[Session]:
 
 
 def _explained(session: Session, sql: str, params: Mapping[str, object]) -> Mapping[str, Any]:
-    """The plan as the product's prepared statement gets it: for whichever values."""
-    text, values = to_statement(sql)
-    given = ", ".join(map(literal, values(params)))
-    session.run(f"begin; {READING}; prepare looked_at as {text}")
-    rows = session.run(f"explain (analyze, buffers, format json) execute looked_at ({given})")
-    session.run("rollback; deallocate looked_at")
-    found: Mapping[str, Any] = json.loads(rows[0][0]) if isinstance(rows[0][0], str) else rows[0][0]
-    plan: Mapping[str, Any] = found[0]["Plan"]  # type: ignore[index]
-    return plan
+    return explained(session, sql, params, settings=READING)
 
 
-def _scans(plan: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    if plan.get("Relation Name", "").startswith("smart_schedule_log_events"):
-        yield plan
-    for child in plan.get("Plans", ()):
-        yield from _scans(child)
-
-
-def _read(plan: Mapping[str, Any]) -> float:
-    total: float = sum(
-        (node["Actual Rows"] + node.get("Rows Removed by Filter", 0)) * node["Actual Loops"]
-        for node in _scans(plan)
-    )
-    return total
+def _scans(plan: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    return [
+        node for node in nodes(plan) if node.get("Relation Name", "").startswith("smart_schedule_log_events")
+    ]
 
 
 WHOSE: list[dict[str, Any]] = [
@@ -101,14 +83,14 @@ def test_frames_of_one_reader_are_read_from_its_index(
         plan = _explained(session, sql, params)
     finally:
         session.run("reset role; reset blsflow.tenant")
-    scans = list(_scans(plan))
+    scans = _scans(plan)
     assert {node["Node Type"] for node in scans} == {"Index Scan"}
     index = "policy_id" if whose["policy_id"] is not None else "tenant_id"
     # in a partition without a row, one index is as good as another
     assert all(f"({index} = " in node["Index Cond"] for node in scans if node["Actual Rows"])
     assert all("xid" in node["Index Cond"] for node in scans)
     assert plan["Actual Rows"] == 1
-    assert _read(plan) <= PAGE + len(scans)
+    assert rows_read(_scans(plan)) <= PAGE + len(scans)
     # a row each from a block of its own, and the levels of each partition's index
     assert plan["Shared Hit Blocks"] + plan["Shared Read Blocks"] <= PAGE + 6 * len(scans)
 
@@ -118,9 +100,9 @@ def test_frames_of_one_reader_are_read_from_its_index(
 def test_a_page_is_read_from_its_readers_index(session: Session, whose: dict[str, Any], columns: str) -> None:
     """R9.1: the newest rows, and the newest place, come from an index in their order, without a sort."""
     plan = _explained(session, *newest(**whose, limit=PAGE, columns=columns))
-    scans = list(_scans(plan))
+    scans = _scans(plan)
     assert {node["Node Type"] for node in scans} <= {"Index Scan", "Index Only Scan"}
-    assert _read(plan) <= PAGE + len(scans)
+    assert rows_read(_scans(plan)) <= PAGE + len(scans)
 
 
 @pytest.mark.parametrize("whose", WHOSE, ids=["policy", "tenant", "operator"])
@@ -128,8 +110,8 @@ def test_an_idle_look_reads_no_event(session: Session, whose: dict[str, Any]) ->
     """R9.3: twice a second, a held stream looks into the index of each partition and reads nothing of what others wrote."""
     events, params = following(LogPlace(xid=502, event_id=ROWS), **whose, limit=PAGE)
     plan = _explained(session, framed(events, newest_first=False), params)
-    assert _read(plan) == 0
-    assert plan["Shared Hit Blocks"] + plan["Shared Read Blocks"] <= 4 * len(list(_scans(plan)))
+    assert rows_read(_scans(plan)) == 0
+    assert plan["Shared Hit Blocks"] + plan["Shared Read Blocks"] <= 4 * len(_scans(plan))
 
 
 def test_partitions_made_later_have_the_order_too(session: Session) -> None:

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from contextlib import closing
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from pg8000.native import to_statement
 
-from blsflow.adapters.postgres.connection import Session, literal, statements
+from blsflow.adapters.postgres.connection import Session, statements
 from blsflow.adapters.postgres.notifications import PLANNED_BY_VALUES
 from blsflow.adapters.postgres.store import _AS, _BEGIN, PostgresStore
 from blsflow.domain.errors import InvalidExecutionRequest
@@ -18,6 +16,7 @@ from blsflow.domain.notifications import NotificationQuery
 from blsflow.domain.pages import encode_cursor, id_of_cursor
 from blsflow.flow import notifications
 from blsflow.flow.notifications import UnknownNotification
+from tests.integration.plans import explained, nodes, rows_read
 from tests.integration.racing import at_once
 
 if TYPE_CHECKING:
@@ -209,12 +208,6 @@ def test_a_filter_that_cannot_be_meant_is_refused_by_name(field: str, value: Any
     assert refused.value.field == field
 
 
-def _nodes(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    yield plan
-    for child in plan.get("Plans", ()):
-        yield from _nodes(child)
-
-
 @pytest.mark.parametrize("begin", [_BEGIN, _BEGIN + _AS], ids=["whole deployment", "tenant's view"])
 @pytest.mark.parametrize("before_id", [2**63 - 1, ROWS // 2])
 @pytest.mark.parametrize(("tenant_id", "most_read"), [("t1", 50), ("few", FEW), ("none", 0)])
@@ -233,17 +226,16 @@ def test_a_page_among_many_is_read_from_an_index(  # noqa: PLR0913, PLR0917 - ea
     """R10.1: among 200,000 notifications a page costs its own rows, times how rare they are; a small tenant's even less."""
     params: dict[str, Any] = {"tenant_id": tenant_id, "before_id": before_id, "unread": None, "code": None,
                               "policy_id": None, "page_size": 50, **filters}  # fmt: skip
-    large_outbox.run(begin.format(tenant=f"'{tenant_id}'"))
-    large_outbox.run(PLANNED_BY_VALUES)
-    text, values = to_statement(statements()["list_notifications"])
-    given = ", ".join("null" if value is None else literal(value) for value in values(params))
-    large_outbox.run(f"prepare page as {text}")
-    ((plan,),) = large_outbox.run(f"explain (analyze, buffers, format json) execute page ({given})")
-    large_outbox.run("rollback; deallocate page")
-    found = (json.loads(plan) if isinstance(plan, str) else plan)[0]["Plan"]
-    scans = [node for node in _nodes(found) if node.get("Relation Name") == "smart_schedule_outbox"]
+    found = explained(
+        large_outbox,
+        statements()["list_notifications"],
+        params,
+        settings=PLANNED_BY_VALUES,
+        begin=begin.format(tenant=f"'{tenant_id}'"),
+    )
+    scans = [node for node in nodes(found) if node.get("Relation Name") == "smart_schedule_outbox"]
     assert not any(node["Node Type"] == "Seq Scan" for node in scans)
-    read = sum(node["Actual Rows"] + node.get("Rows Removed by Filter", 0) for node in scans)
+    read = rows_read(scans)
     # by id all four tenants' rows are passed, by tenant only its own
     assert read <= most_read * one_in * TENANTS + TENANTS * one_in
     assert found["Shared Hit Blocks"] + found["Shared Read Blocks"] <= 200 + read

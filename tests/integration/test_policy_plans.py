@@ -6,7 +6,6 @@ count every machine; it does so in a constant number of statements, each of whic
 
 from __future__ import annotations
 
-import json
 from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +24,7 @@ from blsflow.flow.readiness import readiness
 from blsflow.flow.ticks import UnknownTick, list_decisions, list_ticks
 from tests.integration.counting import counting_store
 from tests.integration.fleets import make_machines, make_market
+from tests.integration.plans import WHATEVER_THE_VALUES, explained, nodes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -75,21 +75,7 @@ def session(module_database: DatabaseAddress) -> Iterator[Session]:
 
 
 def _explained(session: Session, statement: str, **params: object) -> Mapping[str, Any]:
-    """The plan as the product's own prepared statement gets it, values unknown (as from its sixth use on)."""
-    session.run("begin; set local plan_cache_mode = force_generic_plan")
-    session.run(IN_ORDER)
-    rows = session.query_text(f"explain (analyze, buffers, format json) {statements()[statement]}", **params)
-    session.run("rollback")
-    (plan,) = rows[0].values()
-    document = json.loads(plan) if isinstance(plan, str) else plan
-    found: Mapping[str, Any] = document[0]["Plan"]
-    return found
-
-
-def _nodes(plan: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    yield plan
-    for child in plan.get("Plans", ()):
-        yield from _nodes(child)
+    return explained(session, statements()[statement], params, settings=f"{WHATEVER_THE_VALUES}; {IN_ORDER}")
 
 
 def _newest(session: Session) -> tuple[int, Any]:
@@ -122,7 +108,7 @@ def test_a_page_reads_its_own_rows_in_the_order_of_an_index(session: Session, st
     plan = _explained(session, statement, page_size=PAGE, **_pages(session)[statement])
     large = [
         node
-        for node in _nodes(plan)
+        for node in nodes(plan)
         if node.get("Relation Name", "").startswith(
             ("smart_schedule_ticks", "smart_schedule_machine_decisions", "smart_schedule_freezes")
         )

@@ -1,0 +1,54 @@
+"""Plans of the product's statements as they are executed: of a prepared statement, under the settings that it is run with."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+from pg8000.native import to_statement
+
+from blsflow.adapters.postgres.connection import literal
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from blsflow.adapters.postgres.connection import Session
+
+    Plan: TypeAlias = Mapping[str, Any]
+
+WHATEVER_THE_VALUES: Final = "set local plan_cache_mode = force_generic_plan"
+"""The plan of a statement's sixth use and on, if the server finds it no dearer than those that knew the values."""
+
+
+def explained(
+    session: Session, sql: str, params: Mapping[str, object], *, settings: str, begin: str = "begin"
+) -> Plan:
+    """Execute a statement that the server has prepared, undo it, and return its plan with rows and blocks.
+
+    ``explain`` of a statement with its parameters would not do: the server plans that one for their values.
+    """
+    text, values = to_statement(sql)
+    given = ", ".join("null" if value is None else literal(value) for value in values(params))
+    session.run(begin)
+    session.run(f"{settings}; prepare looked_at as {text}")
+    ((found,),) = session.run(
+        "explain (analyze, buffers, format json) execute looked_at" + (f" ({given})" if given else "")
+    )
+    session.run("rollback; deallocate looked_at")
+    plan: Plan = (json.loads(found) if isinstance(found, str) else found)[0]["Plan"]
+    return plan
+
+
+def nodes(plan: Plan) -> Iterator[Plan]:
+    """All nodes of a plan, from the top."""
+    yield plan
+    for child in plan.get("Plans", ()):
+        yield from nodes(child)
+
+
+def rows_read(scans: list[Plan]) -> float:
+    """How many rows these read, also those that a filter threw away."""
+    total: float = sum(
+        (node["Actual Rows"] + node.get("Rows Removed by Filter", 0)) * node["Actual Loops"] for node in scans
+    )
+    return total
