@@ -80,7 +80,9 @@ def unlock(
         return
     typer.echo(f"machine {machine} is free" + ("; its attempt has ended" if closed.attempt_ended else ""))
     job = f"job {closed.job_id}" if closed.job_id else "the command, if it was taken,"
-    typer.echo(f"WARNING: {job} may still {closed.action} it, and others may move it at once", err=True)
+    typer.echo(
+        f"WARNING: {job} may still {closed.action or 'move'} it, and others may move it at once", err=True
+    )
 
 
 def register(app: typer.Typer) -> None:

@@ -90,10 +90,10 @@ class ClosedJob(Answer):
 
 
 class ReleasedMachine(Answer):
-    """A machine that was freed by hand, and the job that may still act on it."""
+    """A machine that was freed by hand, and the job that may still act on it; none is named past its retention."""
 
     attempt_id: UUID | None
-    action: str
+    action: str | None
     job_id: str | None
     attempt_ended: bool
 

@@ -304,6 +304,54 @@ def test_a_lock_that_outlived_its_benchmark_run_is_freed_by_an_operators_word(sc
     assert scene.live_locks() == []
 
 
+@pytest.mark.parametrize("owner_kind", ["attempt", "benchmark"])
+@pytest.mark.parametrize("tenant_id", [None, "acme"])
+def test_a_lock_whose_owner_retention_dropped_is_freed_by_an_operators_word(
+    scene: CommandScene, owner_kind: str, tenant_id: str | None
+) -> None:
+    """R5.4: retention drops what has ended, so that its end was confirmed; doctor tells of the lock until it is freed."""
+    owner = uuid.uuid4()
+    _lock(scene, 1, owner_kind, owner)
+    assert [row["machine_id"] for row in scene.findings()["locks_of_nobody"]] == [1]
+    store = scene.app.store if tenant_id is None else scene.app.store.of_tenant(tenant_id)
+    freed = jobs.release_machine(store, 1, tenant_id=tenant_id, **WHO)
+    assert (freed.attempt_id, freed.action, freed.job_id, freed.attempt_ended) == (None, None, None, True)
+    assert (scene.live_locks(), scene.findings()) == ([], {})
+    said = scene.value("select params from smart_schedule_log_events where code = 'lock_freed_by_operator'")
+    assert (said["owner_id"], said["by"], said["why"]) == (str(owner), "kim", "board replaced")
+
+
+@pytest.mark.parametrize("at_work", ["attempt", "benchmark"])
+def test_a_machines_new_owner_frees_nothing_that_is_not_shown_to_it(
+    scene: CommandScene, at_work: str
+) -> None:
+    """R5.4, R9.1: an owner that another tenant may not see is at work all the same, and is not taken for a dropped one."""
+    if at_work == "attempt":
+        _stuck(scene)
+    else:
+        run_id = uuid.uuid4()
+        scene.rows(
+            f"""
+            insert into smart_schedule_benchmark_runs
+                (id, tenant_id, policy_id, machine_id, project_id, state, not_before, requested_at, asked_at, started_at)
+                values ('{run_id}', 'acme', 1, 1, 2, 'running', now(), now(), now(), now())
+            """
+        )
+        _lock(scene, 1, "benchmark", run_id)
+    _sell(scene, 1)
+    with pytest.raises(LockNotReleasable):
+        jobs.release_machine(scene.app.store.of_tenant("other"), 1, tenant_id="other", **WHO)
+    assert 1 in scene.live_locks()
+
+
+def _lock(scene: CommandScene, machine_id: int, owner_kind: str, owner_id: uuid.UUID) -> None:
+    scene.rows(
+        "insert into smart_schedule_machine_locks"
+        " (machine_id, tenant_id, owner_kind, owner_id, fencing_token, taken_at, expires_at)"
+        f" values ({machine_id}, 'acme', '{owner_kind}', '{owner_id}', 1, now(), 'infinity')"
+    )
+
+
 # ------------------------------------------------------------ benchmarks
 
 

@@ -50,11 +50,12 @@ class LockHolder:
 class ClosedMachine:
     """A machine that an operator freed, and the job that may still act on it.
 
-    ``attempt_id`` is None for an ended benchmark run that sent nothing; ``attempt_ended``: nothing of the attempt is open.
+    ``attempt_id`` is None for an ended benchmark run that sent nothing, and with ``action`` for what is past its retention;
+    ``attempt_ended``: nothing of the attempt is open.
     """
 
     attempt_id: UUID | None
-    action: str
+    action: str | None
     job_id: str | None
     attempt_ended: bool
 
@@ -95,7 +96,7 @@ class CommandTransaction(Protocol):
         """End one machine of a sent attempt by an operator's word and free its lock; None if it has ended meanwhile."""
 
     def free_ended_lock(self, machine_id: int, owner_id: UUID, *, by: str, why: str) -> ClosedMachine | None:
-        """Free a lock whose attempt or benchmark run has ended, by an operator's word; None if that has not."""
+        """Free a lock whose attempt or benchmark run has ended, or is past its retention, by an operator's word; else None."""
 
     def read_page(
         self,

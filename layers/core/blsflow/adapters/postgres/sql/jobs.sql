@@ -80,7 +80,8 @@ from closed c join smart_schedule_attempts a on a.id = c.attempt_id
 
 -- name: free_ended_lock
 -- An operator's word on a lock that outlived its owner: an attempt, or its part in this machine, or a benchmark run that has
--- ended. With the last command that may still act on the machine.
+-- ended, or whichever of these retention has dropped since, which takes none that is open. With the last command that may still
+-- act on the machine. Only whose lock it is can tell a dropped owner from one that is somebody else's and not shown.
 with owner as (
     select l.machine_id, l.fencing_token, l.tenant_id, a.policy_id, a.id as attempt_id, a.action, a.reference
     from smart_schedule_machine_locks l
@@ -97,6 +98,12 @@ with owner as (
                        where a.benchmark_run_id = r.id and a.dispatched_at is not null
                        order by a.dispatched_at desc limit 1) c on true
     where l.owner_kind = 'benchmark' and l.machine_id = :machine_id::bigint and r.ended_at is not null
+    union all
+    select l.machine_id, l.fencing_token, l.tenant_id, null, null, null, null
+    from smart_schedule_machine_locks l
+    where l.machine_id = :machine_id::bigint and l.tenant_id = coalesce(smart_schedule_tenant(), l.tenant_id)
+      and not exists (select from smart_schedule_attempts a where a.id = l.owner_id)
+      and not exists (select from smart_schedule_benchmark_runs r where r.id = l.owner_id)
 ), freed as (
     update smart_schedule_machine_locks l set freed_at = now(), freed_by = 'operator:' || :by
     from owner o
