@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 _HOLD_SEC = 25
 """Below API Gateway's 30 s, with time for a new connection to the database before and a look after."""
+_LAST_LOOK_SEC = 2
+"""So long after the hold the database may answer; two seconds more, and a silent one is told of (`SILENCE_SEC`)."""
 _RETRY_MS: Final = 500
 _PARAMETERS: Final = {"policy_id", "after_id", "backfill", "texts", "access_token"}
 _DATA: Final = "data: "
@@ -56,7 +58,7 @@ def _answered(event: Mapping[str, Any], context: object, request_id: str) -> dic
 
 
 def _answer(event: Mapping[str, Any], line: dict[str, object]) -> dict[str, Any]:
-    hold = Budget(_HOLD_SEC)
+    hold, whole = Budget(_HOLD_SEC), Budget(_HOLD_SEC + _LAST_LOOK_SEC)
     settings = application().settings
     caller = caller_of(event, tenant_claim=settings.tenant_claim, scope_prefix=settings.scope_prefix)
     caller.require(Scope.READ)
@@ -66,7 +68,7 @@ def _answer(event: Mapping[str, Any], line: dict[str, object]) -> dict[str, Any]
     try:
         query, in_words = _query_of(event), _flag(event, "texts")
         line["policy_id"] = query.policy_id
-        answer = application().live(query, tenant_id=caller.tenant_id, hold=hold)
+        answer = application().live(query, tenant_id=caller.tenant_id, hold=hold, whole=whole)
     except InvalidDocument as fault:
         raise Problem(
             "malformed_request", str(fault), field=fault.field, value=fault.value, cause=fault.cause

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import time
 from contextlib import closing
 from typing import TYPE_CHECKING, Any
@@ -10,9 +12,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from blsflow.adapters.postgres import logs
-from blsflow.adapters.postgres.connection import Session
+from blsflow.adapters.postgres.connection import SILENCE_SEC, Session
 from blsflow.adapters.postgres.store import PostgresStore
 from blsflow.flow import live as live_flow
+from functions.live import app
 from tests.integration.control_scenes import connect, environment, look
 from tests.integration.handler_scenes import Deployment, sample
 from tests.integration.live_scenes import (
@@ -404,6 +407,53 @@ def test_a_database_that_does_not_answer_is_to_be_tried_again(deployment: Deploy
     stream = Stream(deployment)
     assert stream.problem()["code"] == "unavailable"
     assert stream.response["headers"]["retry-after"] == "5"
+
+
+@pytest.mark.parametrize("how", ["silent", "slow"])
+def test_a_database_that_stops_answering_late_in_a_hold_is_told_of_before_the_function_ends(
+    database: DatabaseAddress, deployment: Deployment, monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
+    """R9.2, R9.3: what is left of the function's time bounds each statement, and the stream's place is free at once."""
+    monkeypatch.setattr(app, "_HOLD_SEC", 1)
+    monkeypatch.setattr(app, "_LAST_LOOK_SEC", 0.5)
+    deployment.set(BLSFLOW_SCHEDULER_DATABASE_TIMEOUT_SEC="60")
+    stream = Stream(deployment)
+    with closing(connect(database)) as other:
+
+        def stops(seconds: float) -> None:
+            if how == "slow":
+                other.run("begin")
+                other.run("lock table smart_schedule_log_events")
+            else:
+                _signal_stream(other, signal.SIGSTOP)
+            time.sleep(seconds)
+
+        monkeypatch.setattr(live_flow.live, "__kwdefaults__", {"pause": stops})
+        began = time.monotonic()
+        try:
+            assert stream.problem()["code"] == "unavailable"
+        finally:
+            if how == "slow":
+                other.run("rollback")
+            else:
+                _signal_stream(other, signal.SIGCONT)
+        assert time.monotonic() - began < 1.5 + SILENCE_SEC + 1
+        for _ in range(50):
+            if not (held := other.run(_PLACES)):
+                break
+            time.sleep(0.1)
+        assert held == []
+
+
+_PLACES = (
+    "select distinct l.pid from pg_locks l join pg_stat_activity a using (pid)"
+    " where l.locktype = 'advisory' and a.datname = current_database()"
+)
+
+
+def _signal_stream(connection: pg8000.native.Connection, what: signal.Signals) -> None:
+    for (pid,) in connection.run(_PLACES):
+        os.kill(pid, what)
 
 
 def test_places_are_bounded_per_tenant_and_in_all(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 
+from blsflow.adapters.postgres.connection import SILENCE_SEC
 from functions.live import app
 from tests.template import properties, template
 
@@ -12,7 +13,9 @@ from tests.template import properties, template
 def test_a_held_stream_is_answered_before_anybody_gives_up() -> None:
     """R9.3: the hold leaves seconds for connecting before and a last look after, within both time-outs."""
     integration = properties("LiveIntegration")["TimeoutInMillis"] / 1000
-    assert min(integration, properties("LiveFunction")["Timeout"], 30) >= app._HOLD_SEC + 5
+    ends = min(integration, properties("LiveFunction")["Timeout"], 30)
+    assert ends >= app._HOLD_SEC + 5
+    assert ends > app._HOLD_SEC + app._LAST_LOOK_SEC + SILENCE_SEC
 
 
 def test_only_a_browsers_stream_takes_its_token_from_the_address() -> None:

@@ -313,12 +313,13 @@ class Application:
 
         return notify(self.store, publisher=self.publisher, time_left=Budget(budget_sec).is_left)
 
-    def live(self, query: LiveQuery, *, tenant_id: str, hold: Budget) -> LiveAnswer:
-        """Answer a live stream of a tenant's log."""
+    def live(self, query: LiveQuery, *, tenant_id: str, hold: Budget, whole: Budget) -> LiveAnswer:
+        """Answer a live stream of a tenant's log; the database has the whole time to answer, and no longer."""
         from blsflow.flow.live import StreamLimits, live  # noqa: PLC0415 - only streams are held
 
         limits = StreamLimits(per_tenant=self.settings.streams_per_tenant, in_all=self.settings.streams)
-        return live(self.store.of_tenant(tenant_id), query, tenant_id=tenant_id, limits=limits, hold=hold)
+        store = self.store.of_tenant(tenant_id, left_sec=whole.left_sec)
+        return live(store, query, tenant_id=tenant_id, limits=limits, hold=hold)
 
     def log_page(self, query: LogQuery, *, tenant_id: str) -> LogPage:
         """Return a page of a tenant's log."""

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 from blsflow.domain.errors import BlsflowError
 from blsflow.domain.log import START, LogPlace
 from blsflow.flow.control import UnknownPolicy
+from blsflow.ports.errors import StoreUnavailable
 from blsflow.ports.logs import Frames
 
 if TYPE_CHECKING:
@@ -89,10 +90,19 @@ def live(  # noqa: PLR0913 - what to follow, for whom, how long, how many
     if full_of is not None:
         raise TooManyStreams(full_of, limits.per_tenant if full_of == "tenant" else limits.in_all)
     try:
-        return _held(store, query, tenant_id, hold, pause)
-    finally:
-        with store.transaction() as tx:
-            tx.free_stream()
+        answer = _held(store, query, tenant_id, hold, pause)
+    except StoreUnavailable:
+        raise  # its session was given up, and the place with it
+    except BaseException:
+        _free(store)
+        raise
+    _free(store)
+    return answer
+
+
+def _free(store: Store) -> None:
+    with store.transaction() as tx:
+        tx.free_stream()
 
 
 def _held(

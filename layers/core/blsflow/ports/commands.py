@@ -96,7 +96,7 @@ class CommandTransaction(Protocol):
         """End one machine of a sent attempt by an operator's word and free its lock; None if it has ended meanwhile."""
 
     def free_ended_lock(self, machine_id: int, owner_id: UUID, *, by: str, why: str) -> ClosedMachine | None:
-        """Free a lock whose attempt or benchmark run has ended, or is past its retention, by an operator's word; else None."""
+        """Free a lock whose attempt or benchmark run has ended, also past its retention, by an operator's word; else None."""
 
     def read_page(
         self,

@@ -128,7 +128,7 @@ class CommandQueries(Part):
         )
 
     def free_ended_lock(self, machine_id: int, owner_id: UUID, *, by: str, why: str) -> ClosedMachine | None:
-        """Free a lock whose attempt or benchmark run has ended, or is past its retention, by an operator's word; else None."""
+        """Free a lock whose attempt or benchmark run has ended, also past its retention, by an operator's word; else None."""
         rows = self._session.query(
             "free_ended_lock", machine_id=machine_id, owner_id=owner_id, by=by, why=why
         )

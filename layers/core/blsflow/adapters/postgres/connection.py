@@ -28,14 +28,16 @@ from blsflow.ports.errors import InvariantBroken, StoreConflict, StoreError, Sto
 from blsflow.settings import TLS_MODES, InvalidSetting
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
     from io import RawIOBase
 
 _URL_SETTING = "BLSFLOW_SCHEDULER_DATABASE_URL"
 _CONFLICTS = {"40001", "40P01", "55P03"}
 _UNAVAILABLE_CLASSES = {"08", "53", "57", "58"}
+CONNECT_TIMEOUT_SEC = 5
 SILENCE_SEC = 2
 """So much longer than a statement may take is its answer waited for: the server is the first to give up."""
+_LEAST_SEC = 0.1
 _PLACEHOLDER = re.compile(r"(?<![:\w]):([a-z_]+)")
 _STATEMENT = re.compile(r"^-- name: (\w+)\n", re.MULTILINE)
 
@@ -137,12 +139,21 @@ class Session:
     """A connection with its prepared statements; not for two threads at once."""
 
     def __init__(
-        self, address: DatabaseAddress, *, connect_timeout_sec: float = 5, statement_timeout_sec: float = 60
+        self,
+        address: DatabaseAddress,
+        *,
+        connect_timeout_sec: float = CONNECT_TIMEOUT_SEC,
+        statement_timeout_sec: float = 60,
     ) -> None:
         self.address = address
+        self.left_sec: Callable[[], float] | None = None
+        """The time in which an answer is still of use; None: all that a statement may take."""
+        self._statement_timeout_sec = statement_timeout_sec
         self._prepared: dict[str, Any] = {}
         with translated():
             self._connection = _connect(address, connect_timeout_sec, statement_timeout_sec)
+        # Not the one that was handed over: under TLS that has gone into the driver's own, and is closed.
+        self._socket = self._connection._usock  # noqa: SLF001 - the driver shows its socket nowhere else
 
     def query(self, statement: str, /, **params: object) -> list[dict[str, Any]]:
         """Run a named statement (one round trip once prepared) and return its rows as mappings."""
@@ -188,6 +199,11 @@ class Session:
         except (pg8000.exceptions.Error, OSError):
             return
 
+    def bound_sec(self) -> float:
+        """Return how long a statement that is sent now may take, which is more than no time."""
+        most = self._statement_timeout_sec
+        return most if self.left_sec is None else min(most, max(_LEAST_SEC, self.left_sec()))
+
     @contextmanager
     def _exchange(self) -> Iterator[None]:
         """One exchange with the server; what cuts it short on our side leaves unread answers, and thus no usable session.
@@ -196,6 +212,7 @@ class Session:
         """
         try:
             with translated():
+                self._socket.settimeout(self.bound_sec() + SILENCE_SEC)
                 yield
         except StoreError as error:
             if not isinstance(error.__cause__, pg8000.exceptions.DatabaseError):
@@ -264,8 +281,6 @@ def _connect(
             f"set jit = off; set statement_timeout = {int(statement_timeout * 1000)}; set lock_timeout = 10000;"
             " set idle_in_transaction_session_timeout = 120000; set time zone 'UTC'"
         )
-        # Not `sock`: under TLS it has been handed over to the driver's own, and is closed.
-        connection._usock.settimeout(statement_timeout + SILENCE_SEC)  # noqa: SLF001 - the driver shows its socket nowhere else
     except BaseException:
         sock.close()
         raise

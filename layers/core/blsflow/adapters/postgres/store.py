@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
-from blsflow.adapters.postgres.connection import literal
+from blsflow.adapters.postgres.connection import CONNECT_TIMEOUT_SEC, literal
 from blsflow.adapters.postgres.transaction import PostgresTransaction
 from blsflow.ports.errors import StoreError, StoreUnavailable
 
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from uuid import UUID
 
     from blsflow.adapters.postgres.connection import Session
+
+LeftSec: TypeAlias = "Callable[[], float]"
 
 _BEGIN = "begin"
 _SNAPSHOT = "begin isolation level repeatable read"
@@ -35,20 +37,26 @@ class PostgresStore:
         self._session: Session | None = None
 
     @contextmanager
-    def transaction(self, whose: str = "") -> Iterator[PostgresTransaction]:
-        """Open a transaction that commits when its block ends and rolls back when it raises."""
-        session, now = self._begin(_BEGIN + whose + _NOW)
+    def transaction(self, whose: str = "", left_sec: LeftSec | None = None) -> Iterator[PostgresTransaction]:
+        """Open a transaction that commits when its block ends and rolls back when it raises.
+
+        The session of one that did not get its answers in time is given up, and all that it held is free.
+        """
+        session, now = self._begin(_BEGIN, whose, left_sec)
         try:
             yield PostgresTransaction(session, now)
             session.run("commit")
+        except StoreUnavailable:
+            self.close()
+            raise
         except BaseException:
             self._roll_back(session)
             raise
 
     @contextmanager
-    def snapshot(self, whose: str = "") -> Iterator[PostgresTransaction]:
+    def snapshot(self, whose: str = "", left_sec: LeftSec | None = None) -> Iterator[PostgresTransaction]:
         """Open a transaction that sees one moment throughout, and leaves nothing behind."""
-        session, now = self._begin(_SNAPSHOT + whose + _NOW)
+        session, now = self._begin(_SNAPSHOT, whose, left_sec)
         try:
             yield PostgresTransaction(session, now)
         finally:
@@ -57,15 +65,16 @@ class PostgresStore:
     def mark_attempts_enqueued(self, ids: Sequence[UUID]) -> None:
         """Note that messages for these went out: one statement, which commits by itself in one round trip."""
         session = self._session = self._session or self._connect()
+        session.left_sec = None
         try:
             session.query("mark_attempts_enqueued", ids=list(ids))
         except StoreError:
             self.close()
             raise
 
-    def of_tenant(self, tenant_id: str) -> TenantStore:
-        """Return the same database as one tenant sees it; an empty name is nobody's."""
-        return TenantStore(self, tenant_id)
+    def of_tenant(self, tenant_id: str, *, left_sec: LeftSec | None = None) -> TenantStore:
+        """Return the same database as one tenant sees it, for the time that is left; an empty name is nobody's."""
+        return TenantStore(self, tenant_id, left_sec)
 
     def close(self) -> None:
         """Close the session, if there is one."""
@@ -73,22 +82,28 @@ class PostgresStore:
             self._session.close()
             self._session = None
 
-    def _begin(self, begin: str) -> tuple[Session, datetime]:
-        """Begin; a session that the server closed while nobody used it is renewed once, since nothing was asked of it yet."""
+    def _begin(self, begin: str, whose: str, left_sec: LeftSec | None) -> tuple[Session, datetime]:
+        """Begin; a session that the server closed while nobody used it is renewed once, since nothing was asked of it yet.
+
+        Not if the new one might come too late.
+        """
         renewed = self._session is None
         session = self._session = self._session or self._connect()
         try:
-            return session, self._run_begin(session, begin)
+            return session, self._run_begin(session, begin, whose, left_sec)
         except StoreUnavailable:
-            if renewed:
+            if renewed or (left_sec is not None and left_sec() < CONNECT_TIMEOUT_SEC):
                 raise
         session = self._session = self._connect()
-        return session, self._run_begin(session, begin)
+        return session, self._run_begin(session, begin, whose, left_sec)
 
-    def _run_begin(self, session: Session, begin: str) -> datetime:
+    def _run_begin(self, session: Session, begin: str, whose: str, left_sec: LeftSec | None) -> datetime:
         """Begin; a session on which that failed may stand in a failed transaction, and is given up."""
+        session.left_sec = left_sec
+        if left_sec is not None:
+            begin += f"; set local statement_timeout = {session.bound_sec() * 1000:.0f}"
         try:
-            now: datetime = session.run(begin)[-1][0]
+            now: datetime = session.run(begin + whose + _NOW)[-1][0]
         except StoreError:
             self.close()
             raise
@@ -105,17 +120,18 @@ class PostgresStore:
 class TenantStore:
     """The database as one tenant sees it: the second wall behind the tenant that every statement names."""
 
-    def __init__(self, store: PostgresStore, tenant_id: str) -> None:
+    def __init__(self, store: PostgresStore, tenant_id: str, left_sec: LeftSec | None = None) -> None:
         self._store = store
+        self._left_sec = left_sec
         self._as = _AS.format(tenant=literal(tenant_id))
 
     def transaction(self) -> AbstractContextManager[PostgresTransaction]:
         """Open a transaction in which there is nobody else."""
-        return self._store.transaction(self._as)
+        return self._store.transaction(self._as, self._left_sec)
 
     def snapshot(self) -> AbstractContextManager[PostgresTransaction]:
         """Open a transaction that sees one moment throughout, in which there is nobody else."""
-        return self._store.snapshot(self._as)
+        return self._store.snapshot(self._as, self._left_sec)
 
     def mark_attempts_enqueued(self, ids: Sequence[UUID]) -> None:
         """Note that messages for these went out, as one tenant."""
