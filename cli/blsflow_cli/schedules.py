@@ -150,13 +150,6 @@ def archive(schedule: ScheduleArgument, *, as_json: JsonOption = False) -> None:
         blsflow schedule archive 7
     """
     with deployment() as application:
-        row = _listed(application, schedule)
-        if row["kind"] == ScheduleKind.POLICY_TICK:
-            raise InvalidExecutionRequest(
-                field="schedule",
-                value=schedule,
-                cause=f"it is the tick of policy {row['policy_id']}, and stays with it",
-            )
         flow.archive_schedule(application.store, schedule)
     if as_json:
         print_json({"schedule_id": schedule, "archived": True})

@@ -117,7 +117,7 @@ def read_occurrence(schedule_id: PathId, occurrence_id: PathId) -> Response[Occu
     scope=Scope.EXECUTE,
     tag=TAG,
     status=202,
-    problems=["not_found", "request_conflict", "execution_target_unavailable"],
+    problems=["not_found", "conflict", "request_conflict", "execution_target_unavailable"],
     makes={"occurrence_id": "/occurrence_id"},
 )
 def run_schedule(schedule_id: PathId, run: Annotated[RunIn, Body()]) -> Response[Run]:

@@ -148,7 +148,7 @@ def read_schedule(schedule_id: PathId) -> Response[Schedule]:
     "/schedules/<schedule_id>",
     scope=Scope.WRITE,
     tag=TAG,
-    problems=["not_found", "version_conflict", "precondition_required"],
+    problems=["not_found", "conflict", "version_conflict", "precondition_required"],
 )
 def change_schedule(
     schedule_id: PathId, schedule: Annotated[ScheduleIn, Body()], if_match: IfMatch = None
@@ -167,21 +167,27 @@ def change_schedule(
     return _current(schedule_id)
 
 
-@operation("POST", "/schedules/<schedule_id>/pause", scope=Scope.WRITE, tag=TAG, problems=["not_found"])
+@operation(
+    "POST", "/schedules/<schedule_id>/pause", scope=Scope.WRITE, tag=TAG, problems=["not_found", "conflict"]
+)
 def pause_schedule(schedule_id: PathId) -> Response[Schedule]:
     """Pause a conversation's schedule; its anchor does not move. Again changes nothing."""
     flow.pause_schedule(store(), schedule_id, paused=True, tenant_id=caller().tenant_id)
     return _current(schedule_id)
 
 
-@operation("POST", "/schedules/<schedule_id>/resume", scope=Scope.WRITE, tag=TAG, problems=["not_found"])
+@operation(
+    "POST", "/schedules/<schedule_id>/resume", scope=Scope.WRITE, tag=TAG, problems=["not_found", "conflict"]
+)
 def resume_schedule(schedule_id: PathId) -> Response[Schedule]:
     """Go on with a paused schedule, in the rule's own rhythm from now. Again changes nothing."""
     flow.pause_schedule(store(), schedule_id, paused=False, tenant_id=caller().tenant_id)
     return _current(schedule_id)
 
 
-@operation("POST", "/schedules/<schedule_id>/archive", scope=Scope.WRITE, tag=TAG, problems=["not_found"])
+@operation(
+    "POST", "/schedules/<schedule_id>/archive", scope=Scope.WRITE, tag=TAG, problems=["not_found", "conflict"]
+)
 def archive_schedule(schedule_id: PathId) -> Response[Schedule]:
     """Take a conversation's schedule out of use for good; its history stays, and what is under way ends as it does."""
     flow.archive_schedule(store(), schedule_id, tenant_id=caller().tenant_id)

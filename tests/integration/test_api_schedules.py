@@ -160,6 +160,22 @@ def test_pages_neither_repeat_nor_lose(api: ApiDeployment) -> None:
     assert api.value("select count(*) from smart_schedule_schedules") > len(seen)
 
 
+@pytest.mark.usefixtures("api")
+def test_a_policys_tick_is_its_policys_to_change() -> None:
+    """R8.1, R9.2: whatever asks for what only a conversation's schedule has done to it is told whose tick it is: 409."""
+    path = f"/schedules/{POLICY_TICK}"
+    before = ANN.get(path)
+    refusals = [
+        ANN.put(path, SCHEDULE, if_match=before.headers["etag"]),
+        *(ANN.post(f"{path}/{verb}") for verb in ("pause", "resume", "archive")),
+        ANN.post(f"{path}/run", {"requestId": "r"}),
+    ]
+    for refused in refusals:
+        assert (refused.status, refused.code) == (409, "conflict")
+        assert refused.body["params"] == {"schedule_id": POLICY_TICK, "policy_id": before.body["policy_id"]}
+    assert ANN.get(path).body == before.body
+
+
 def _edited(cursor: str) -> list[str]:
     plain = base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)).decode()
     others = [plain + "0" * 20, "-1", plain + " ", "1 or 1=1", "\u0661", "", "null", "1e3", "[]"]
