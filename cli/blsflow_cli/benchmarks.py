@@ -50,13 +50,13 @@ def benchmark_list(
     out.print(
         table(
             "What it cost",
-            ("policy", "succeeded", "failed", "open", "lost (minutes)", "lost (CNY)"),
+            ("policy", "succeeded", "failed", "open", "lost (minutes)", "lost (CNY)", "unpriced"),
             ([cost[name] for name in _COSTS] for cost in costs),
         )
     )
 
 
-_COSTS = ("policy_id", "succeeded", "failed", "open", "lost_minutes", "lost_cny")
+_COSTS = ("policy_id", "succeeded", "failed", "open", "lost_minutes", "lost_cny", "unpriced")
 
 
 def benchmark_run(

@@ -71,6 +71,17 @@ class LeaseState(Answer):
     held: bool
 
 
+class SamplingCost(Answer):
+    """What benchmark runs took from a policy's machines: money where their net was known, `unpriced` runs beside these."""
+
+    succeeded: int
+    failed: int
+    open: int
+    lost_minutes: float
+    lost_cny: float
+    unpriced: int
+
+
 class PolicyStatus(Answer):
     """Where a policy stands."""
 
@@ -86,6 +97,7 @@ class PolicyStatus(Answer):
     newest_tick: NewestTick | None
     open_attempts: int
     live_locks: int
+    sampling: SamplingCost
     lease: LeaseState
     next_run_at: datetime | None
     schedule_broken: str | None
@@ -212,7 +224,7 @@ def archive_policy(
 
 @operation("GET", "/policies/<policy_id>/status", scope=Scope.READ, tag=TAG, problems=["not_found"])
 def read_policy_status(policy_id: PathId) -> Response[PolicyStatus]:
-    """Read where a policy stands: its freeze and why, its newest tick, what it has under way, and the lease."""
+    """Read where a policy stands: its freeze and why, its newest tick, what it has under way, its sampling, and the lease."""
     found = policy_status(store(), policy_id, tenant_id=caller().tenant_id)
     return answer(PolicyStatus.model_validate(found))
 

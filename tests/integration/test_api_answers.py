@@ -10,7 +10,8 @@ import pytest
 from blsflow.web.problems import Problem
 from functions.api import writing
 from functions.api.routing import app
-from tests.integration.api_deployment import NORTH, ApiDeployment, deployed
+from tests.api_operations import operations, owned_ids
+from tests.integration.api_deployment import NORTH, SCHEDULE, ApiDeployment, deployed
 from tests.integration.api_scene import Api
 
 if TYPE_CHECKING:
@@ -82,3 +83,19 @@ def test_an_answer_is_measured_as_lambda_hands_it_over(monkeypatch: pytest.Monke
     monkeypatch.setattr(writing, "MOST_BYTES", len(json.dumps(body)) - 1)
     with pytest.raises(Problem):
         writing.require_bounded({"body": body})
+
+
+def test_whatever_can_be_read_is_answered_as_documented(api: ApiDeployment) -> None:
+    """R9.1: every list, and every noun that the tenant has, is read; an answer of another form would be a fault of ours."""
+    schedule_id = ANN.post("/schedules", SCHEDULE, idempotency_key="k").body["id"]
+    assert ANN.post(f"/schedules/{schedule_id}/run", {"requestId": "r"}).status == 202
+    statuses = {}
+    for operation in operations():
+        if operation.method == "GET":
+            path = operation.sample_path(owned_ids(operation, NORTH, api.value))
+            statuses[operation.name] = ANN.call("GET", path, query=operation.sample_query()).status
+    # of these the sample fleet has none, or it is of another schedule
+    missing = {"read_command", "list_command_machines", "read_job", "list_job_machines", "read_occurrence", "read_tick",
+               "list_decisions", "explain_decision"}  # fmt: skip
+    assert {name for name, status in statuses.items() if status == 404} == missing
+    assert set(statuses.values()) == {200, 404}

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from blsflow.domain.execution import JobUnreadable
+from blsflow.flow.policy_status import SamplingCost, policy_status
 from tests.integration.lab import Lab
 from tests.integration.scene import COIN_A, COIN_B, CrashPlan, Killed
 from tests.integration.state_machine import DEFINITION, Stopped
@@ -141,6 +142,23 @@ def test_costs_are_written_down(lab: Lab) -> None:
     with lab.scene.app.store.transaction() as tx:
         (costs,) = tx.benchmark_costs(policy_id=1)
     assert (costs["succeeded"], costs["lost_cny"]) == (1, cny)
+    store = lab.scene.app.store.of_tenant("acme")
+    sampling = policy_status(store, 1, tenant_id="acme").sampling
+    assert sampling == SamplingCost(succeeded=1, lost_minutes=minutes, lost_cny=cny)
+    lab.scene.rows("update smart_schedule_benchmark_runs set lost_cny = null")
+    sampling = policy_status(store, 1, tenant_id="acme").sampling
+    assert sampling == SamplingCost(succeeded=1, lost_minutes=minutes, lost_cny=0.0, unpriced=1)
+
+
+def test_a_policy_that_has_sampled_nothing_has_lost_nothing(lab: Lab) -> None:
+    """R7.4, R9.1: no run, no cost; another policy's is not its own."""
+    lab.begin()
+    lab.scene.rows(
+        "with other as (insert into smart_schedule_policy_groups (tenant_id, name, mode, created_by)"
+        " values ('acme', 'other', 'profit_guard', 'test') returning id)"
+        " update smart_schedule_benchmark_runs set policy_id = (select id from other)"
+    )
+    assert policy_status(lab.scene.app.store, 1, tenant_id="acme").sampling == SamplingCost()
 
 
 @pytest.mark.parametrize("state", list(STATES))

@@ -152,7 +152,8 @@ def test_readiness_takes_a_constant_number_of_statements(
     assert found.machines is not None
     assert found.machines.machines == MACHINES
     assert exchanges == {
-        "run": 2, "policy_status": 1, "policy_view": 1, "tick_inputs": 1, "benchmark_coverage": 1, "machine_reports": 1,
+        "run": 2, "policy_status": 1, "benchmark_costs": 1, "policy_view": 1, "tick_inputs": 1, "benchmark_coverage": 1,
+        "machine_reports": 1,
     }  # fmt: skip
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
 from blsflow.flow.control import UnknownPolicy
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from datetime import datetime
 
-    from blsflow.ports.store import Store
+    from blsflow.ports.store import Store, Transaction
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -46,6 +46,21 @@ class Lease:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class SamplingCost:
+    """How many benchmark runs a policy had, and what they took from its machines' own work.
+
+    ``lost_cny`` is the sum over runs whose machine's net was known; ``unpriced`` is how many lost time beside these.
+    """
+
+    succeeded: int = 0
+    failed: int = 0
+    open: int = 0
+    lost_minutes: float = 0.0
+    lost_cny: float = 0.0
+    unpriced: int = 0
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class PolicyStatus:
     """Where a policy that is not archived stands.
 
@@ -69,19 +84,29 @@ class PolicyStatus:
     lease: Lease
     next_run_at: datetime | None
     schedule_broken: str | None
+    sampling: SamplingCost
 
 
 def policy_status(store: Store, policy_id: int, *, tenant_id: str | None = None) -> PolicyStatus:
     """Return where a policy stands; one that is archived stands nowhere."""
     with store.transaction() as tx:
-        rows = tx.policy_status(policy_id=policy_id, tenant_id=tenant_id)
+        return policy_status_in(tx, policy_id, tenant_id=tenant_id)
+
+
+def policy_status_in(tx: Transaction, policy_id: int, *, tenant_id: str | None) -> PolicyStatus:
+    """Do as `policy_status` in a transaction that reads more."""
+    rows = tx.policy_status(policy_id=policy_id, tenant_id=tenant_id)
     if not rows:
         raise UnknownPolicy(policy_id)
-    return status_of(rows[0])
+    costs = tx.benchmark_costs(policy_id=policy_id)
+    return _status(rows[0], _sampling(costs[0]) if costs else SamplingCost())
 
 
-def status_of(row: Mapping[str, Any]) -> PolicyStatus:
-    """Read a row of the statement `policy_status`."""
+def _sampling(row: Mapping[str, Any]) -> SamplingCost:
+    return SamplingCost(**{field.name: row[field.name] for field in fields(SamplingCost)})
+
+
+def _status(row: Mapping[str, Any], sampling: SamplingCost) -> PolicyStatus:
     frozen = row["frozen_for"] is not None
     return PolicyStatus(
         policy_id=row["id"],
@@ -114,4 +139,5 @@ def status_of(row: Mapping[str, Any]) -> PolicyStatus:
         lease=Lease(holder=row["lease_holder"], expires_at=row["lease_expires_at"], held=row["lease_held"]),
         next_run_at=row["next_run_at"],
         schedule_broken=row["broken"],
+        sampling=sampling,
     )

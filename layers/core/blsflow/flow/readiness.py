@@ -18,7 +18,7 @@ from blsflow.domain.tariff import TariffPrice
 from blsflow.domain.tariff_outlook import TariffOutlook, tariff_outlook
 from blsflow.domain.valuation import value_market
 from blsflow.flow.control import UnknownPolicy
-from blsflow.flow.policy_status import PolicyStatus, status_of
+from blsflow.flow.policy_status import PolicyStatus, policy_status_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -87,10 +87,7 @@ def readiness(
 ) -> Readiness:
     """Look at a policy; ``rate`` is CNY per USDT (None: unknown). An archived policy is unknown."""
     with store.transaction() as tx:
-        rows = tx.policy_status(policy_id=policy_id, tenant_id=tenant_id)
-        if not rows:
-            raise UnknownPolicy(policy_id)
-        status = status_of(rows[0])
+        status = policy_status_in(tx, policy_id, tenant_id=tenant_id)
         found = list(_obstacles(status, gates))
         try:
             begun = tx.tick_at_rest(policy_id, tenant_id=tenant_id)

@@ -173,10 +173,11 @@ select b.machine_id, b.project_id, m.tenant_id, m.model, b.hashrate_hs, b.power_
 from smart_schedule_machine_project_benchmarks b join machines m on m.id = b.machine_id
 
 -- name: benchmark_costs
--- What sampling has cost each policy.
+-- What sampling has cost each policy; the money is that of runs whose machine's net was known.
 select r.policy_id, count(*) filter (where r.state = 'succeeded') as succeeded,
        count(*) filter (where r.state = 'failed') as failed, count(*) filter (where r.ended_at is null) as open,
-       coalesce(sum(r.lost_minutes), 0)::float8 as lost_minutes, coalesce(sum(r.lost_cny), 0)::float8 as lost_cny
+       coalesce(sum(r.lost_minutes), 0)::float8 as lost_minutes, coalesce(sum(r.lost_cny), 0)::float8 as lost_cny,
+       count(*) filter (where r.lost_minutes > 0 and r.lost_cny is null) as unpriced
 from smart_schedule_benchmark_runs r
 where :policy_id::bigint is null or r.policy_id = :policy_id::bigint
 group by r.policy_id order by r.policy_id
