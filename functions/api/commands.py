@@ -77,7 +77,7 @@ class CommandMachine(Answer):
     ended_at: datetime | None
 
 
-@operation("GET", "/commands", scope=Scope.READ, tag=TAG)
+@operation("GET", "/commands", scope=Scope.READ, tag=TAG, makes={"command_id": "/items/0/id"})
 def list_commands(
     action: Annotated[CommandKind | None, Query()] = None, cursor: Cursor = None, limit: Limit = 50
 ) -> Response[Page[Command]]:
@@ -94,6 +94,7 @@ def list_commands(
     tag=TAG,
     status=202,
     problems=["not_found", "request_conflict", "execution_not_allowed"],
+    makes={"command_id": "/command_id"},
 )
 def send_command(
     command: Annotated[CommandIn, Body()], idempotency_key: IdempotencyKey

@@ -98,7 +98,7 @@ class ReleasedMachine(Answer):
     attempt_ended: bool
 
 
-@operation("GET", "/jobs", scope=Scope.READ, tag=TAG)
+@operation("GET", "/jobs", scope=Scope.READ, tag=TAG, makes={"job_id": "/items/0/id"})
 def list_jobs(  # noqa: PLR0913, PLR0917 - filters
     state: Annotated[AttemptState | None, Query()] = None,
     open: Annotated[bool | None, Query(description="only those that have not ended, or have")] = None,  # noqa: A002 - the parameter's name
@@ -152,7 +152,7 @@ def close_job(job_id: JobId, why: Annotated[ReleaseIn, Body()]) -> Response[Clos
     return answer(ClosedJob.model_validate(closed))
 
 
-@operation("GET", "/locks", scope=Scope.READ, tag=TAG)
+@operation("GET", "/locks", scope=Scope.READ, tag=TAG, makes={"machine_id": "/items/0/machine_id"})
 def list_locks(
     machine_id: QueryId = None, policy_id: QueryId = None, cursor: Cursor = None, limit: Limit = 50
 ) -> Response[Page[Lock]]:

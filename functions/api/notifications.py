@@ -32,7 +32,9 @@ class Notification(Answer):
     read_by: str | None
 
 
-@operation("GET", "/notifications", scope=Scope.READ, tag=TAG)
+@operation(
+    "GET", "/notifications", scope=Scope.READ, tag=TAG, makes={"notification_id": "/items/0/notification_id"}
+)
 def list_notifications(
     unread: Annotated[bool | None, Query(description="only those that are, or are not")] = None,
     code: Annotated[str | None, Query(max_length=100)] = None,

@@ -68,7 +68,13 @@ class Cancelled(Answer):
     asked: bool
 
 
-@operation("GET", "/occurrences", scope=Scope.READ, tag=TAG)
+@operation(
+    "GET",
+    "/occurrences",
+    scope=Scope.READ,
+    tag=TAG,
+    makes={"schedule_id": "/items/0/schedule_id", "occurrence_id": "/items/0/occurrence_id"},
+)
 def list_occurrences(  # noqa: PLR0913, PLR0917 - filters
     kind: Annotated[ScheduleKind | None, Query()] = None,
     state: State = None,
@@ -84,7 +90,14 @@ def list_occurrences(  # noqa: PLR0913, PLR0917 - filters
     return _page(None, kind, state, since, until, cursor, limit)
 
 
-@operation("GET", "/schedules/<schedule_id>/occurrences", scope=Scope.READ, tag=TAG, problems=["not_found"])
+@operation(
+    "GET",
+    "/schedules/<schedule_id>/occurrences",
+    scope=Scope.READ,
+    tag=TAG,
+    problems=["not_found"],
+    makes={"occurrence_id": "/items/0/occurrence_id"},
+)
 def list_occurrences_of_schedule(  # noqa: PLR0913, PLR0917 - filters
     schedule_id: PathId,
     state: State = None,

@@ -122,7 +122,7 @@ class ArchiveIn(Strict):
     reason: Why
 
 
-@operation("GET", "/policies", scope=Scope.READ, tag=TAG)
+@operation("GET", "/policies", scope=Scope.READ, tag=TAG, makes={"policy_id": "/items/0/policy_id"})
 def list_policies(
     archived: Annotated[bool, Query(description="archived ones too")] = False,  # noqa: FBT002 - a query parameter
     cursor: Cursor = None,
@@ -136,7 +136,15 @@ def list_policies(
     return answer(Page[Policy](items=[Policy.model_validate(row) for row in rows], next_cursor=following))
 
 
-@operation("POST", "/policies", scope=Scope.WRITE, tag=TAG, status=201, problems=["request_conflict"])
+@operation(
+    "POST",
+    "/policies",
+    scope=Scope.WRITE,
+    tag=TAG,
+    status=201,
+    problems=["request_conflict"],
+    makes={"policy_id": "/policy_id"},
+)
 def create_policy(
     policy: Annotated[PolicyDocument, Body()], idempotency_key: IdempotencyKey
 ) -> Response[Policy]:

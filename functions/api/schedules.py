@@ -89,7 +89,7 @@ class Preview(Answer):
     runs: list[PlannedRun]
 
 
-@operation("GET", "/schedules", scope=Scope.READ, tag=TAG)
+@operation("GET", "/schedules", scope=Scope.READ, tag=TAG, makes={"schedule_id": "/items/0/id"})
 def list_schedules(cursor: Cursor = None, limit: Limit = 50) -> Response[Page[Schedule]]:
     """List the schedules in use, in the order of their ids."""
     rows = flow.list_schedules(store(), tenant_id=caller().tenant_id, after_id=id_cursor(cursor), limit=limit)

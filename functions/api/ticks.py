@@ -78,7 +78,14 @@ class ExplainedDecision(Answer):
     differences: list[str]
 
 
-@operation("GET", "/policies/<policy_id>/ticks", scope=Scope.READ, tag=TAG, problems=["not_found"])
+@operation(
+    "GET",
+    "/policies/<policy_id>/ticks",
+    scope=Scope.READ,
+    tag=TAG,
+    problems=["not_found"],
+    makes={"tick_id": "/items/0/tick_id"},
+)
 def list_ticks(policy_id: PathId, cursor: Cursor = None, limit: Limit = 50) -> Response[Page[Tick]]:
     """List a policy's ticks, the newest first."""
     with located("query"):
@@ -94,7 +101,14 @@ def read_tick(tick_id: PathId) -> Response[StoredTick]:
     return answer(StoredTick.model_validate(flow.read_tick(store(), tick_id, tenant_id=caller().tenant_id)))
 
 
-@operation("GET", "/ticks/<tick_id>/decisions", scope=Scope.READ, tag=TAG, problems=["not_found"])
+@operation(
+    "GET",
+    "/ticks/<tick_id>/decisions",
+    scope=Scope.READ,
+    tag=TAG,
+    problems=["not_found"],
+    makes={"machine_id": "/items/0/machine_id"},
+)
 def list_decisions(  # noqa: PLR0913, PLR0917 - filters
     tick_id: PathId,
     action: Annotated[Action | None, Query()] = None,
@@ -136,7 +150,14 @@ def explain_decision(tick_id: PathId, machine_id: PathId) -> Response[ExplainedD
     )
 
 
-@operation("GET", "/machines/<machine_id>/decisions", scope=Scope.READ, tag=TAG, problems=["not_found"])
+@operation(
+    "GET",
+    "/machines/<machine_id>/decisions",
+    scope=Scope.READ,
+    tag=TAG,
+    problems=["not_found"],
+    makes={"tick_id": "/items/0/tick_id"},
+)
 def list_decisions_of_machine(
     machine_id: PathId, cursor: Cursor = None, limit: Limit = 50
 ) -> Response[Page[Decision]]:

@@ -15,7 +15,7 @@ from blsflow.web.caller import Scope
 from blsflow.web.problems import PROBLEMS
 from local.openapi import DOCUMENT_FILE, GUIDE_FILE, rendered, with_tables
 from local.stack.processes import REPOSITORY
-from tests.api_operations import Operation, document, operations
+from tests.api_operations import Operation, document, operations, resolved
 from tests.integration.api_deployment import ApiDeployment, deployed
 from tests.integration.api_scene import ALL_SCOPES, Api
 
@@ -65,6 +65,35 @@ def test_the_document_is_valid_openapi() -> None:
     """R9.1: any tool that reads OpenAPI 3.1 reads it."""
     OpenAPIV31SpecValidator(document()).validate()
     assert document()["openapi"].startswith("3.1")
+
+
+def test_every_operation_that_takes_an_id_follows_from_an_answer_that_has_it() -> None:
+    """R9.1: a client goes on by links alone, from lists and from what it made; each leads to where the id is."""
+    described = {
+        each["operationId"]: each for methods in document()["paths"].values() for each in methods.values()
+    }
+    followed = set()
+    for each in described.values():
+        for status, told in each["responses"].items():
+            for link in told.get("links", {}).values():
+                followed.add(link["operationId"])
+                assert status.startswith("2")
+                for where in link["parameters"].values():
+                    _resolve(where, told)
+    takes_ids = {
+        name
+        for name, each in described.items()
+        if any(parameter["in"] == "path" for parameter in each.get("parameters", []))
+    }
+    assert followed == takes_ids
+
+
+def _resolve(where: str, told: dict[str, Any]) -> None:
+    _, is_in_answer, pointer = where.partition("$response.body#/")
+    if is_in_answer:
+        schema = resolved(told["content"]["application/json"]["schema"])
+        for part in pointer.split("/"):
+            schema = resolved(schema["items"] if part == "0" else schema["properties"][part])
 
 
 @pytest.mark.usefixtures("api")
