@@ -84,6 +84,9 @@ def _refuse(error: Exception) -> Response[str]:
     request_id = _request_id(app.current_event.raw_event)
     if problem is None:
         problem = _fault(error, request_id)
+    elif problem.code == "unavailable":
+        cause = {"api_request_id": request_id, "error": type(error).__name__, "cause": str(error)}
+        logger().warning("api_unavailable", extra=cause)
     return Response(
         status_code=int(problem.status),
         content_type=CONTENT_TYPE,

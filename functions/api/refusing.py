@@ -21,7 +21,7 @@ from blsflow.flow import (
     versions,
 )
 from blsflow.ports.errors import EnqueueFailed, StoreConflict, StoreUnavailable
-from blsflow.web.problems import Problem
+from blsflow.web.problems import Problem, unavailable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -108,7 +108,7 @@ _REFUSALS: Final[Mapping[type[Exception], Callable[[Any], Problem]]] = {
     ),
     InvalidExecutionRequest: _field("invalid_execution_request"),
     InvalidDocument: _field("invalid_request"),
-    StoreUnavailable: lambda _: Problem("unavailable", "the database does not answer", headers=_RETRY_SEC),
+    StoreUnavailable: lambda e: unavailable(e, retry_after_sec=2),
     StoreConflict: lambda _: Problem(
         "unavailable", "somebody else changes the same at this moment", headers=_RETRY_SEC
     ),

@@ -18,7 +18,7 @@ from blsflow.flow.live import TooManyStreams, UnknownEvent
 from blsflow.observability import summarized
 from blsflow.ports.errors import StoreUnavailable
 from blsflow.web.caller import Scope, caller_of, require_fit_for_address
-from blsflow.web.problems import Problem, as_response
+from blsflow.web.problems import Problem, as_response, unavailable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -89,7 +89,7 @@ def _answer(event: Mapping[str, Any], line: dict[str, object]) -> dict[str, Any]
         ) from fault
     except StoreUnavailable as fault:
         line["failures"] = {"store": str(fault)}
-        raise Problem("unavailable", "the database does not answer", headers={"retry-after": "5"}) from fault
+        raise unavailable(fault, retry_after_sec=5) from fault
     line |= {"events": answer.events, "lost": str(answer.lost) if answer.lost else None}
     return {
         "statusCode": 200,

@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import logging
 from contextlib import closing
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from blsflow import bootstrap, observability
+from blsflow.adapters import aws
 from blsflow.adapters.inline import InlineQueue
 from blsflow.adapters.postgres.connection import Session
 from tests.api_operations import Operation, operations, owned_ids, unowned_id
@@ -140,6 +142,32 @@ def test_without_a_database_everybody_is_told_to_try_again(
     assert answered.headers["retry-after"].isdigit()
     assert "127.0.0.1" not in json.dumps(answered.body)
     assert CANARY not in json.dumps([answered.body, printed()])
+
+
+@pytest.mark.usefixtures("api")
+def test_a_token_that_may_not_be_read_is_not_said_to_be_the_database(
+    printed: Callable[[], Printed], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """R9.2, R11.3: the caller learns what to tell the operator, and the log which secret it was, under the request's id."""
+    arn = "arn:aws:secretsmanager:eu-central-1:123456789012:secret:execution-AbCdEf"
+
+    class Refusing:
+        def get_secret_value(self, **_: str) -> dict[str, str]:
+            raise PermissionError
+
+    monkeypatch.setattr(aws, "_client", lambda _: Refusing())
+    created = ANN.post("/schedules", SCHEDULE, idempotency_key="k").body["id"]
+    application = bootstrap.application()
+    application.settings = replace(
+        application.settings, execution_api_token=None, execution_api_token_secret_arn=arn
+    )
+    refused = ANN.post(f"/schedules/{created}/run", {"requestId": "r"})
+    assert (refused.status, refused.code) == (503, "unavailable")
+    assert "secret" in refused.body["detail"]
+    assert "database" not in refused.body["detail"]
+    assert arn not in json.dumps(refused.body)
+    (line,) = [line for line in printed() if line["message"] == "api_unavailable"]
+    assert (line["api_request_id"], arn in line["cause"]) == (refused.body["request_id"], True)
 
 
 def test_a_session_that_the_database_closed_is_opened_again(api: ApiDeployment) -> None:

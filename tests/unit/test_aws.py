@@ -12,7 +12,7 @@ from moto import mock_aws
 
 from blsflow.adapters import aws
 from blsflow.bootstrap import application_from
-from blsflow.ports.errors import EnqueueFailed, PublishFailed, StoreUnavailable
+from blsflow.ports.errors import EnqueueFailed, PublishFailed, SecretUnreadable
 from blsflow.ports.services import NotificationMessage
 
 if TYPE_CHECKING:
@@ -250,7 +250,7 @@ def test_a_secret_is_read_at_each_use() -> None:
 def test_a_secret_that_cannot_be_read_names_its_arn() -> None:
     """R11.3: an operator learns which secret is missing."""
     arn = "arn:aws:secretsmanager:eu-central-1:123456789012:secret:gone-AbCdEf"
-    with pytest.raises(StoreUnavailable, match="secret:gone-AbCdEf cannot be read"):
+    with pytest.raises(SecretUnreadable, match="secret:gone-AbCdEf cannot be read"):
         aws.read_secret(arn)
 
 

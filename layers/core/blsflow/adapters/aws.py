@@ -13,7 +13,7 @@ from functools import cache, partial
 from typing import TYPE_CHECKING, Any, Final
 
 from blsflow.adapters.postgres.connection import DatabaseAddress
-from blsflow.ports.errors import EnqueueFailed, PublishFailed, StoreUnavailable, WorkflowUnavailable
+from blsflow.ports.errors import EnqueueFailed, PublishFailed, SecretUnreadable, WorkflowUnavailable
 from blsflow.ports.sampling import ExecutionStatus
 
 if TYPE_CHECKING:
@@ -180,7 +180,7 @@ def read_secret(arn: str) -> str:
         text: str = _client("secretsmanager").get_secret_value(SecretId=arn)["SecretString"]
     except Exception as error:  # botocore raises types made at run time
         message = f"secret {arn} cannot be read: {error}"
-        raise StoreUnavailable(message) from error
+        raise SecretUnreadable(message) from error
     return text
 
 

@@ -9,6 +9,7 @@ Errors::
     BlsflowError
     ├── StoreError            the database refused or did not answer
     │   ├── StoreUnavailable  no connection, fail-over, time-out: the whole use case may be tried again later
+    │   │   └── SecretUnreadable  a secret, the database's or a service's, was not to be had: likewise
     │   ├── StoreConflict     lost a race (serialization, deadlock, lock time-out): likewise
     │   └── InvariantBroken   a constraint said no: a fault of ours, never tried again
     ├── EnqueueFailed         a queue did not take the messages: the rows are found and enqueued again

@@ -19,6 +19,10 @@ class StoreUnavailable(StoreError):
     retryable = True
 
 
+class SecretUnreadable(StoreUnavailable):
+    """A secret that the settings name was not to be had, the database's or a service's token; it may be later."""
+
+
 class StoreConflict(StoreError):
     """A race was lost: serialization failure, deadlock or lock time-out."""
 

@@ -7,9 +7,12 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final
 
 from blsflow.domain.errors import BlsflowError
+from blsflow.ports.errors import SecretUnreadable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from blsflow.ports.errors import StoreUnavailable
 
 CONTENT_TYPE: Final = "application/problem+json"
 
@@ -74,6 +77,16 @@ class Problem(BlsflowError):
         """Return the problem document as it is sent."""
         document = self.document(request_id)
         return json.dumps(document, ensure_ascii=False, default=str, separators=(",", ":"))
+
+
+def unavailable(error: StoreUnavailable, *, retry_after_sec: int) -> Problem:
+    """Return what a caller is told while the database, or a secret of the settings, is not to be had: why is in the log."""
+    detail = (
+        "a secret that this deployment needs cannot be read"
+        if isinstance(error, SecretUnreadable)
+        else "the database does not answer"
+    )
+    return Problem("unavailable", detail, headers={"retry-after": str(retry_after_sec)})
 
 
 def as_response(problem: Problem, request_id: str | None) -> dict[str, Any]:
