@@ -79,7 +79,6 @@ def _show(product: LocalProduct, chosen: Sequence[str]) -> tuple[list[Row], list
         roles.take(role, passing)
     with contextlib.closing(product.session()) as session:
         stage = Stage(product, session)
-        stage.leave_topic_to_roles()
         problems += whole_job(stage, _say)
     rows = [Row(each, None, UNENFORCED[each.action]) for each in passing if each.role in chosen]
     needed = [each for each in NEEDS if each.role in chosen]

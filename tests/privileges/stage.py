@@ -116,17 +116,6 @@ class Stage(Watched):
             time.sleep(_POLL_SEC)
         return True
 
-    def leave_topic_to_roles(self) -> None:
-        """Replace the topic's default policy, by which everybody in the account may publish, by one that asks their roles."""
-        arn = self.output("NotificationTopicArn")
-        owner = f"arn:aws:iam::{arn.split(':')[4]}:root"
-        policy = {"Effect": "Allow", "Principal": {"AWS": owner}, "Action": "sns:Publish", "Resource": arn}
-        self.client("sns").set_topic_attributes(
-            TopicArn=arn,
-            AttributeName="Policy",
-            AttributeValue=json.dumps({"Version": "2012-10-17", "Statement": [policy]}),
-        )
-
     def clockwork(self, state: str) -> None:
         """Enable or disable what calls functions by itself: the schedules, and the queues' deliveries."""
         scheduler, functions = self.client("scheduler"), self.client("lambda")
