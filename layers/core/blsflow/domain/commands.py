@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 from blsflow.domain.errors import InvalidExecutionRequest
 from blsflow.domain.execution import CommandKind
+from blsflow.domain.pages import LARGEST_ID
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 MOST_MACHINES: Final = 10_000
 LONGEST_REASON: Final = 1_000
-_LARGEST_ID: Final = 2**63 - 1
 _UNSTORABLE: Final = re.compile("[\x00\ud800-\udfff]")
 
 
@@ -65,7 +65,7 @@ def command_request(
     if mines != (project_id is not None):
         cause = "say to which project" if mines else "a stop names no project"
         raise InvalidExecutionRequest(field="project", value=project_id, cause=cause)
-    if project_id is not None and not 0 < project_id <= _LARGEST_ID:
+    if project_id is not None and not 0 < project_id <= LARGEST_ID:
         raise InvalidExecutionRequest(field="project", value=project_id, cause="is no id")
     wanted = sorted(set(machine_ids))
     if not 1 <= len(wanted) <= MOST_MACHINES:
@@ -73,7 +73,7 @@ def command_request(
             field="machines", value=len(wanted), cause=f"name 1 to {MOST_MACHINES} machines"
         )
     for edge in (wanted[0], wanted[-1]):
-        if not 0 < edge <= _LARGEST_ID:
+        if not 0 < edge <= LARGEST_ID:
             raise InvalidExecutionRequest(field="machines", value=edge, cause="is no id")
     if not why.strip() or len(why) > LONGEST_REASON or _UNSTORABLE.search(why):
         raise InvalidExecutionRequest(

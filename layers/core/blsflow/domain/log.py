@@ -14,6 +14,7 @@ from typing import Final
 
 from blsflow.domain.errors import InvalidDocument
 from blsflow.domain.events import Level
+from blsflow.domain.pages import LARGEST_ID
 
 KINDS: Final = ("log", "progress", "tick")
 MOST_ROWS: Final = 500
@@ -21,7 +22,6 @@ MOST_BACKFILL: Final = 1_000
 _PLACE: Final = re.compile(r"([0-9]{1,20})-([0-9]{1,19})", re.ASCII)
 _NUMBER: Final = re.compile(r"[0-9]{1,19}", re.ASCII)
 _LARGEST_XID: Final = 2**64 - 1
-_LARGEST_ID: Final = 2**63 - 1
 _LONGEST_CODE: Final = 100
 
 
@@ -45,14 +45,14 @@ def read_place(field: str, text: str) -> LogPlace:
     found = _PLACE.fullmatch(text)
     if found is not None:
         place = LogPlace(xid=int(found[1]), event_id=int(found[2]))
-        if place.xid <= _LARGEST_XID and place.event_id <= _LARGEST_ID:
+        if place.xid <= _LARGEST_XID and place.event_id <= LARGEST_ID:
             return place
     raise InvalidDocument(field=field, value=text[:100], cause="is not a place that was given here")
 
 
 def read_place_or_id(field: str, text: str) -> LogPlace | int:
     """Read a place, or the plain number of an event."""
-    if _NUMBER.fullmatch(text) and int(text) <= _LARGEST_ID:
+    if _NUMBER.fullmatch(text) and int(text) <= LARGEST_ID:
         return int(text)
     return read_place(field, text)
 
@@ -102,7 +102,7 @@ class LogQuery:
 
 
 def _refuse_no_id(policy_id: int | None) -> None:
-    if policy_id is not None and not 0 <= policy_id <= _LARGEST_ID:
+    if policy_id is not None and not 0 <= policy_id <= LARGEST_ID:
         raise InvalidDocument(field="policy_id", value=policy_id, cause="is no id")
 
 

@@ -16,6 +16,7 @@ from dataclasses import MISSING, dataclass, fields
 from typing import TYPE_CHECKING, Any, Final
 
 from blsflow.domain.errors import InvalidDocument, InvalidExecutionRequest
+from blsflow.domain.pages import LARGEST_ID
 from blsflow.domain.policy import (
     MAX_CONSIDERED_PROJECTS,
     ExecutionMode,
@@ -40,7 +41,6 @@ EVERYTHING: Final = "*"
 """The resource id of a scope over the whole tenant."""
 
 _LARGEST_INTEGER: Final = 2**31 - 1
-_LARGEST_ID: Final = 2**63 - 1
 _LONGEST_RESOURCE_ID: Final = 200
 _NUMBER: Final = re.compile("0|[1-9][0-9]{0,17}", re.ASCII)
 _CONTROL: Final = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
@@ -274,7 +274,7 @@ def _items(document: Mapping[str, object], field: str, most: int) -> list[object
 
 
 def _project(field: str, value: object) -> int:
-    return _integer(field, value, least=1, most=_LARGEST_ID)
+    return _integer(field, value, least=1, most=LARGEST_ID)
 
 
 def _scope(document: Mapping[str, object]) -> tuple[Scope, ...]:
