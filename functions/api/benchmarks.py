@@ -87,7 +87,7 @@ def list_benchmarks(
             cursor=cursor,
             limit=limit,
         )
-    return answer(Page[Benchmark].of(page, Benchmark))
+    return answer(Page[Benchmark].of(page.rows, page.cursor, Benchmark))
 
 
 @operation("GET", "/benchmark-runs", scope=Scope.READ, tag=TAG)
@@ -113,7 +113,7 @@ def list_benchmark_runs(  # noqa: PLR0913, PLR0917 - filters
             cursor=cursor,
             limit=limit,
         )
-    return answer(Page[BenchmarkRun].of(page, BenchmarkRun))
+    return answer(Page[BenchmarkRun].of(page.rows, page.cursor, BenchmarkRun))
 
 
 @operation(

@@ -84,7 +84,7 @@ def list_commands(
     """List the commands that operators sent, the newest first."""
     with located("query"):
         page = flow.commands(store(), tenant_id=caller().tenant_id, action=action, cursor=cursor, limit=limit)
-    return answer(Page[Command].of(page, Command))
+    return answer(Page[Command].of(page.rows, page.cursor, Command))
 
 
 @operation(
@@ -145,4 +145,4 @@ def list_command_machines(
         _, page = flow.command_with_machines(
             store(), command_id, tenant_id=caller().tenant_id, cursor=cursor, limit=limit
         )
-    return answer(Page[CommandMachine].of(page, CommandMachine))
+    return answer(Page[CommandMachine].of(page.rows, page.cursor, CommandMachine))

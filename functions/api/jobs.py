@@ -121,7 +121,7 @@ def list_jobs(  # noqa: PLR0913, PLR0917 - filters
             cursor=cursor,
             limit=limit,
         )
-    return answer(Page[Job].of(page, Job))
+    return answer(Page[Job].of(page.rows, page.cursor, Job))
 
 
 @operation("GET", "/jobs/<job_id>", scope=Scope.READ, tag=TAG, problems=["not_found"])
@@ -138,7 +138,7 @@ def list_job_machines(job_id: JobId, cursor: Cursor = None, limit: Limit = 50) -
         _, page = flow.job_with_machines(
             store(), job_id, tenant_id=caller().tenant_id, cursor=cursor, limit=limit
         )
-    return answer(Page[JobMachine].of(page, JobMachine))
+    return answer(Page[JobMachine].of(page.rows, page.cursor, JobMachine))
 
 
 @operation("POST", "/jobs/<job_id>/close", scope=Scope.ADMIN, tag=TAG, problems=["not_found", "conflict"])
@@ -166,7 +166,7 @@ def list_locks(
             cursor=cursor,
             limit=limit,
         )
-    return answer(Page[Lock].of(page, Lock))
+    return answer(Page[Lock].of(page.rows, page.cursor, Lock))
 
 
 @operation(

@@ -54,9 +54,7 @@ def list_notifications(
             limit=limit,
         ),
     )
-    return answer(
-        Page[Notification](items=[Notification.model_validate(row) for row in rows], next_cursor=following)
-    )
+    return answer(Page[Notification].of(rows, following, Notification))
 
 
 @operation("PUT", "/notifications/<notification_id>/read", scope=Scope.WRITE, tag=TAG, problems=["not_found"])

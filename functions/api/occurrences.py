@@ -224,6 +224,4 @@ def _page(  # noqa: PLR0913, PLR0917 - filters
             limit=limit,
         ),
     )
-    return answer(
-        Page[Occurrence](items=[Occurrence.model_validate(row) for row in rows], next_cursor=following)
-    )
+    return answer(Page[Occurrence].of(rows, following, Occurrence))

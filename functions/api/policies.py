@@ -133,7 +133,7 @@ def list_policies(
         rows, following = flow.list_policies(
             store(), tenant_id=caller().tenant_id, cursor=cursor, limit=limit, include_archived=archived
         )
-    return answer(Page[Policy](items=[Policy.model_validate(row) for row in rows], next_cursor=following))
+    return answer(Page[Policy].of(rows, following, Policy))
 
 
 @operation(
@@ -244,7 +244,7 @@ def list_freezes(policy_id: PathId, cursor: Cursor = None, limit: Limit = 50) ->
         rows, following = flow.freezes(
             store(), policy_id, tenant_id=caller().tenant_id, cursor=cursor, limit=limit
         )
-    return answer(Page[Freeze](items=[Freeze.model_validate(row) for row in rows], next_cursor=following))
+    return answer(Page[Freeze].of(rows, following, Freeze))
 
 
 def _current(policy_id: int, *, status: int = 200) -> Response[Policy]:

@@ -12,6 +12,7 @@ from pydantic import Field
 from blsflow.documents import Strict, located
 from blsflow.documents.rules import RuleDocument, WorkDocument
 from blsflow.domain.errors import InvalidExecutionRequest
+from blsflow.domain.pages import encode_cursor
 from blsflow.domain.recurrence import preview
 from blsflow.domain.recurrence_document import parse_rule
 from blsflow.flow import schedules as flow
@@ -31,7 +32,6 @@ from .shapes import (
     PathId,
     Text,
     id_cursor,
-    id_page,
 )
 
 if TYPE_CHECKING:
@@ -93,7 +93,8 @@ class Preview(Answer):
 def list_schedules(cursor: Cursor = None, limit: Limit = 50) -> Response[Page[Schedule]]:
     """List the schedules in use, in the order of their ids."""
     rows = flow.list_schedules(store(), tenant_id=caller().tenant_id, after_id=id_cursor(cursor), limit=limit)
-    return answer(id_page([_schedule(row) for row in rows], limit))
+    following = encode_cursor(rows[-1]["id"]) if len(rows) == limit else None
+    return answer(Page[Schedule].of([_schedule(row) for row in rows], following, Schedule))
 
 
 @operation(

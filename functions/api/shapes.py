@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import math
 import re
-from typing import TYPE_CHECKING, Annotated, Any, Final, Generic, Self, TypeVar
+from typing import TYPE_CHECKING, Annotated, Final, Generic, Self, TypeVar
 
 from aws_lambda_powertools.event_handler.openapi.params import Header, Path, Query
 from pydantic import AfterValidator, AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Field
 
 from blsflow.documents import located
-from blsflow.domain import pages
-from blsflow.domain.pages import LARGEST_ID, MOST_ROWS, encode_cursor, id_of_cursor
+from blsflow.domain.pages import LARGEST_ID, MOST_ROWS, id_of_cursor
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -110,20 +109,14 @@ class Page(Answer, Generic[T]):
     next_cursor: str | None
 
     @classmethod
-    def of(cls, page: pages.Page, item: type[Answer]) -> Self:
-        """Read each row of a page."""
+    def of(cls, rows: Sequence[object], cursor: str | None, item: type[Answer]) -> Self:
+        """Read each row of a page, and where the next one begins."""
         return cls.model_validate(
-            {"items": [item.model_validate(row) for row in page.rows], "next_cursor": page.cursor}
+            {"items": [item.model_validate(row) for row in rows], "next_cursor": cursor}
         )
 
 
-def id_page(items: Sequence[T], limit: int, *, key: str = "id") -> Page[T]:
-    """Return a page of rows in the order of their ids; a full one names the row after which the next begins."""
-    following = None if len(items) < limit else encode_cursor(getattr(items[-1], key))
-    return Page[Any](items=list(items), next_cursor=following)
-
-
 def id_cursor(cursor: str | None, *, first: int = 0) -> int:
-    """Read a cursor of `id_page`; ``first`` is where a first page begins."""
+    """Read a cursor of a list in order of ids; ``first`` is where a first page begins."""
     with located("query"):
         return id_of_cursor(cursor, first=first)

@@ -92,7 +92,7 @@ def list_ticks(policy_id: PathId, cursor: Cursor = None, limit: Limit = 50) -> R
         rows, following = flow.list_ticks(
             store(), policy_id, tenant_id=caller().tenant_id, cursor=cursor, limit=limit
         )
-    return answer(Page[Tick](items=[Tick.model_validate(row) for row in rows], next_cursor=following))
+    return answer(Page[Tick].of(rows, following, Tick))
 
 
 @operation("GET", "/ticks/<tick_id>", scope=Scope.READ, tag=TAG, problems=["not_found"])
@@ -170,4 +170,4 @@ def list_decisions_of_machine(
 
 
 def _page(rows: Any, following: str | None) -> Response[Page[Decision]]:  # noqa: ANN401 - rows as they come
-    return answer(Page[Decision](items=[Decision.model_validate(row) for row in rows], next_cursor=following))
+    return answer(Page[Decision].of(rows, following, Decision))
