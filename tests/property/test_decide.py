@@ -39,6 +39,7 @@ readings: st.SearchStrategy[float | Reading] = st.one_of(
             Unknown(reason="missing"),
             Unknown(reason="quarantined"),
             Stale(last_value=1.0, taken_at=NOW, reason="stale"),
+            Known(value=1e308, taken_at=NOW),
         ]
     ),
 )

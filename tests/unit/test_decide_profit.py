@@ -19,7 +19,7 @@ from blsflow.domain.machine import (
     Status,
 )
 from blsflow.domain.policy import NegativeProfitAction, Window, WindowAction
-from blsflow.domain.reading import Reading, Stale, Unknown
+from blsflow.domain.reading import Known, Reading, Stale, Unknown
 from blsflow.domain.tariff import TariffProblem
 from tests.scenes import (
     AT,
@@ -499,3 +499,11 @@ def test_absurd_figures_stop_nothing_but_themselves(figures: dict[str, float]) -
     assert decide(a_policy(), market, a_machine(A)._replace(benchmarks=benchmarks)).to_project == C
     reporting = a_machine(A)._replace(benchmarks=(a_benchmark(C),), hashrate_hs=1e308, power_w=POWER_W)
     assert outcome(a_policy(candidates=(C,)), market, reporting)[:2] == ("keep", "current_net_unknown")
+
+
+def test_a_stopped_machine_is_held_where_every_revenue_is_absurd() -> None:
+    """R3.10: a price so large that a machine would earn no finite number says nothing, and stops nobody else's decision."""
+    absurd = Known(value=1e308, taken_at=NOW)
+    market = a_market({A: absurd}, machines=a_class(run_configs={A: 110}, allowed=frozenset({A})))
+    found = outcome(a_policy(), market, a_stopped_machine(measured=[A]))
+    assert found == ("keep", "no_price_known", None)

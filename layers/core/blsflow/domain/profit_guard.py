@@ -121,6 +121,8 @@ class ProfitGuard:
             return keep(machine, Reason.NO_PRICE_KNOWN)
         if best is None:
             requests = worth_measuring(machine, prospects, None, terms, self._span)
+            if not requests:  # all are measured, and at their prices no net is a number
+                return keep(machine, Reason.NO_PRICE_KNOWN)
             reason = self._unmeasured(machine, requests[0], _CANDIDATE_NOT_MEASURED)
             return _verdict(Action.BENCHMARK_REQUIRED, reason, machine, requests=requests)
         change = change_to(terms, best, current_net=0.0)
