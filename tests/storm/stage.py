@@ -10,10 +10,7 @@ import math
 from contextlib import closing
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from functools import cache
 from typing import TYPE_CHECKING, Any, Final
-
-import pg8000.native
 
 from blsflow.adapters.postgres.connection import Session
 from blsflow.adapters.postgres.store import PostgresStore
@@ -30,8 +27,11 @@ from tests.integration.lab import QUICK
 from tests.integration.scene import HASHRATE_HS, TOKEN, CrashingSession, CrashPlan, Killed, _queue
 from tests.integration.standing import StandingScene
 from tests.integration.state_machine import StateMachine
+from tests.storm.shortcuts import Beginnings, Prepared, serve_directly, take_shortcuts
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from blsflow.adapters.postgres.connection import DatabaseAddress
     from blsflow.bootstrap import Application
     from blsflow.ports.services import NotificationMessage
@@ -85,9 +85,14 @@ where n.nspname = 'public' and c.relkind in ('r', 'p') and not c.relispartition 
 order by 1
 """
 _SEQUENCES: Final = """
-select 'alter sequence ' || c.oid::regclass || ' restart' from pg_class c join pg_namespace n on n.oid = c.relnamespace
+select format('perform setval(%L, 1, false)', c.oid::regclass) from pg_class c join pg_namespace n on n.oid = c.relnamespace
 where n.nspname = 'public' and c.relkind = 'S' order by 1
 """
+_AND_NOW: Final = "; select now()"
+"""How the product ends the beginning of a transaction."""
+_FUNCTION: Final = (
+    "create function clock.{name}() returns void language plpgsql as $storm$ begin {does}; end $storm$"
+)
 
 
 class StormPlan(CrashPlan):
@@ -121,6 +126,22 @@ class StormSession(CrashingSession):
     """
 
     _plan: StormPlan
+
+    def __init__(self, address: DatabaseAddress, plan: StormPlan, now: Callable[[], datetime]) -> None:
+        super().__init__(address, plan)
+        self._now = now
+        self._beginnings = Beginnings(self._connection)
+
+    def run(self, sql: str) -> list[list[Any]]:
+        """Run text, or die at it; the beginning of a transaction goes out with its first statement."""
+        if not sql.endswith(_AND_NOW):
+            return super().run(sql)
+        begun: list[list[Any]] = self._guarded(sql, lambda: self._begin(sql.removesuffix(_AND_NOW)))
+        return begun
+
+    def _begin(self, sql: str) -> list[list[Any]]:
+        self._beginnings.send(sql)
+        return [[self._now()]]
 
     def _guarded(self, name: str, work: Any) -> Any:
         plan = self._plan
@@ -160,8 +181,7 @@ class Publisher:
         self.published[message.notification_id] = self.published.get(message.notification_id, 0) + 1
 
 
-# The driver parses a statement anew for every connection and every unprepared run, a millisecond each.
-pg8000.native.to_statement = cache(pg8000.native.to_statement)
+take_shortcuts()
 
 
 class Stage(StandingScene):
@@ -177,13 +197,23 @@ class Stage(StandingScene):
         with closing(Session(address)) as admin:
             admin.run(f"alter database {address.dbname} set plan_cache_mode = force_generic_plan")
         super().__init__(address, policy_rests=False)
+        for served in (self._served, self._served_execution, self._served_feed):
+            serve_directly(served)
+        self._driver = Prepared(self._driver)
+        # Changing the role forgets the plans of a session, so that this one does nothing else.
+        self._emptying = Session(self.address)
+        self._emptying.run("set session_replication_role = replica")
+        self._sessions = (self.session, self._driver)
         self.stand_at(BEGINNING)
-        self._emptying = ";".join(str(row[0]) for row in (*self.rows(_TABLES), *self.rows(_SEQUENCES)))
+        emptying = ";".join(str(row[0]) for row in (*self.rows(_TABLES), *self.rows(_SEQUENCES)))
+        self.session.run(_FUNCTION.format(name="empty", does=emptying))
+        self.session.run(_FUNCTION.format(name="fill", does=_FLEET.strip().removesuffix(";")))
         self.rows("select smart_schedule_maintain_partitions(now(), 7, 90)")
 
     def __exit__(self, *error: object) -> None:
         self._storm_session.retired = True
         super().__exit__(*error)
+        self._emptying.close()
         self._served_feed.close()
 
     def process(self, plan: CrashPlan | None = None, **settings: str) -> Application:
@@ -191,7 +221,7 @@ class Stage(StandingScene):
         own = self.storm_plan = plan if isinstance(plan, StormPlan) else StormPlan()
         feed = {"BLSFLOW_SCHEDULER_PROFIT_API_BASE_URL": self._served_feed.url}
         app = super().process(own, **{**QUICK, **feed, **settings})
-        session = self._storm_session = StormSession(self.address, own)
+        session = self._storm_session = StormSession(self.address, own, self.now)
         app.__dict__["store"] = PostgresStore(lambda: session)
         app.__dict__["workflow"] = self.states
         app.__dict__["publisher"] = self.publisher
@@ -202,11 +232,9 @@ class Stage(StandingScene):
     def begin(self, seed: int, *, lead: timedelta) -> None:
         """Set everything back to the beginning, ``lead`` into the first day; a process that is there lives on."""
         self.lead = lead
-        self.session.run(
-            "begin; set local session_replication_role = replica;"
-            f"update clock.lead set by = '{lead.total_seconds()} seconds'; {self._emptying}; commit"
-        )
-        self.session.run(_FLEET)
+        self._set_clocks()
+        self._emptying.run("select clock.empty()")
+        self.session.run("select clock.fill()")
         self.world = World(read_machines(self._driver), ramp_sec=5.0, seed=seed, now=self.now)
         self.device_control = DeviceControlSimulator(self.world, token=TOKEN, seed=seed)
         self._served._server.service = self.device_control
@@ -226,13 +254,25 @@ class Stage(StandingScene):
         self._away_since: datetime | None = None
 
     def stand_at(self, beginning: datetime) -> None:
-        """Let the clock stand there, ``lead`` later."""
+        """Let the clock stand there, ``lead`` later: at the time that each session is told, which plans take in."""
         self.began_at = beginning
+        self._set_clocks()
         for name in ("now", "clock_timestamp"):
             self.session.run(
                 f"create or replace function clock.{name}() returns timestamptz stable language sql"
-                f" as $$select timestamptz '{beginning.isoformat()}' + (select by from clock.lead)$$"
+                " as $$select current_setting('storm.now')::timestamptz$$"
             )
+
+    def forward(self, seconds: float) -> None:
+        """Let time pass, for the database and the simulators alike."""
+        self.lead += timedelta(seconds=seconds)
+        self._set_clocks()
+
+    def _set_clocks(self) -> None:
+        now = f"set storm.now = '{self.now().isoformat()}'"
+        for session in self._sessions:
+            session.run(now)
+        Session.run(self._storm_session, now)
 
     # ------------------------------------------------------------ the outside
 

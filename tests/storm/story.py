@@ -21,6 +21,7 @@ from local.simulators.device_control import DeviceFaults
 from local.simulators.profit import ProfitFaults
 from tests.integration.scene import Killed, _queue
 from tests.integration.state_machine import Stopped
+from tests.storm.shortcuts import without_maintenance
 from tests.storm.stage import MACHINES, Stage
 from tests.storm.watch import Violation, Watch
 
@@ -410,7 +411,8 @@ class Story:
             if turn % 3 == 1:
                 self._in_a_process(lambda: stage.app.tick(budget_sec=10), unharmed=True)
             self.deliver_all(unharmed=True)
-            self._in_a_process(stage.reconcile, unharmed=True)
+            with without_maintenance():
+                self._in_a_process(stage.reconcile, unharmed=True)
             self.watch.nothing_is_sent_twice()
             self.watch.what_is_at_work_is_held()
             left = self.watch.left()

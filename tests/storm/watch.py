@@ -13,6 +13,7 @@ from blsflow.domain.verdict import MOVES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
+    from datetime import datetime
 
     from tests.storm.stage import Stage
 
@@ -69,6 +70,7 @@ class Watch:
         self.released: set[str] = set()
         self.decisions = 0
         self.moves = 0
+        self._prices_known: dict[tuple[str, datetime], bool] = {}
 
     # ------------------------------------------------------------ after every event
 
@@ -152,11 +154,16 @@ class Watch:
             unknown.append("the tariff")
         if by_profit and row["action"] in {"switch", "start"}:
             key = {1: "A", 2: "B"}[row["to_project"]]
-            if not stage.price_was_known(key, at):
+            if not self._price_was_known(key, at):
                 unknown.append(f"the price of {key}")
         if by_profit and row["action"] in {"stop", "power_off"}:
-            unknown += [f"the price of {key}" for key in "AB" if not stage.price_was_known(key, at)]
+            unknown += [f"the price of {key}" for key in "AB" if not self._price_was_known(key, at)]
         _nothing(f"{row['action']} of machine {machine} at {at} on what was not known", unknown)
+
+    def _price_was_known(self, key: str, at: datetime) -> bool:
+        if (key, at) not in self._prices_known:
+            self._prices_known[key, at] = self._stage.price_was_known(key, at)
+        return self._prices_known[key, at]
 
     def what_was_sent_was_allowed(self) -> None:
         """R4.2, R6.2: nothing was sent for a frozen policy, nor while another system held the lease."""
