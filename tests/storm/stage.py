@@ -7,6 +7,7 @@ again. What the outside really did is kept by the simulators; what it showed at 
 from __future__ import annotations
 
 import math
+from collections import Counter
 from contextlib import closing
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from blsflow.adapters.postgres.connection import Session
 from blsflow.adapters.postgres.store import PostgresStore
-from blsflow.ports.errors import StoreUnavailable
+from blsflow.ports.errors import PublishFailed, StoreUnavailable
 from local.fleet.projects import Coin
 from local.simulators.device_control import DeviceControlSimulator
 from local.simulators.execution_service import ExecutionServiceSimulator
@@ -28,6 +29,7 @@ from tests.integration.scene import HASHRATE_HS, TOKEN, CrashingSession, CrashPl
 from tests.integration.standing import StandingScene
 from tests.integration.state_machine import StateMachine
 from tests.storm.shortcuts import Beginnings, Prepared, serve_directly, take_shortcuts
+from tests.storm.tariffs import ZONE, periods, price_at
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -42,7 +44,7 @@ MACHINES: Final = 4
 REPORT_SEC: Final = 600
 
 _FLEET: Final = f"""
-insert into clusters values (1, 'acme', 'site', 'Asia/Shanghai');
+insert into clusters values (1, 'acme', 'site', '{ZONE}');
 insert into cluster_tariffs (id, cluster_id, name) values (1, 1, 'flat');
 insert into machine_models values ('S21', 'SHA-256', 1e14, 3000);
 insert into projects values
@@ -75,8 +77,7 @@ insert into machine_mining_runtime
 insert into metric_powers select g, now(), 3000 from generate_series(1, {MACHINES}) g;
 insert into smart_schedule_machine_project_benchmarks (machine_id, project_id, hashrate_hs, power_w, sampled_at)
     select g, p, 1e14, 3000, now() from generate_series(1, {MACHINES}) g, generate_series(1, 2) p;
-insert into cluster_tariff_periods (id, tariff_id, name, starts, ends, price_per_kwh)
-    values (1, 1, 'flat', '00:00', '24:00', 0.3);
+{periods("flat")};
 """
 
 _TABLES: Final = """
@@ -105,6 +106,12 @@ class StormPlan(CrashPlan):
         super().__init__()
         self.trips_left = 0
         self.lost = False
+        self.passed: Counter[str] = Counter()
+
+    def step(self, name: str, work: Callable[[], Any]) -> Any:
+        """Do the step unless the plan says to die before it; count it."""
+        self.passed[name] += 1
+        return super().step(name, work)
 
     def arm(self, *, dies_at: int | None = None, lost_at: int = 0, after: bool = False) -> None:
         """Let it happen at that step from now, once; without a number nothing happens."""
@@ -130,6 +137,7 @@ class StormSession(CrashingSession):
     def __init__(self, address: DatabaseAddress, plan: StormPlan, now: Callable[[], datetime]) -> None:
         super().__init__(address, plan)
         self._now = now
+        self._statement = ""
         self._beginnings = Beginnings(self._connection)
 
     def run(self, sql: str) -> list[list[Any]]:
@@ -139,12 +147,17 @@ class StormSession(CrashingSession):
         begun: list[list[Any]] = self._guarded(sql, lambda: self._begin(sql.removesuffix(_AND_NOW)))
         return begun
 
+    def query(self, statement: str, /, **params: object) -> list[dict[str, Any]]:
+        """Run a named statement, or die at it: under its name, and at the commit after it under that."""
+        self._statement = statement
+        return super().query(statement, **params)
+
     def _begin(self, sql: str) -> list[list[Any]]:
         self._beginnings.send(sql)
         return [[self._now()]]
 
-    def _guarded(self, name: str, work: Any) -> Any:
-        plan = self._plan
+    def _guarded(self, text: str, work: Any) -> Any:
+        plan, name = self._plan, self._point(text)
         if plan.died_at is not None:
             raise Killed(plan.died_at)
         if plan.loses():
@@ -158,6 +171,18 @@ class StormSession(CrashingSession):
             self.close()
             raise
 
+    def _point(self, text: str) -> str:
+        """Where in the product a round trip is: the statement's name, or what else it is."""
+        match text.split(maxsplit=2)[0]:
+            case "commit":
+                return f"commit after {self._statement}"
+            case "begin" | "rollback" as ends:
+                return ends
+            case "copy":
+                return " ".join(text.split(maxsplit=2)[:2])
+            case _:
+                return self._statement
+
     retired = False
 
     def close(self) -> None:
@@ -169,16 +194,23 @@ class StormSession(CrashingSession):
 
 
 class Publisher:
-    """Takes every notification, and keeps how often each came."""
+    """Takes every notification, and keeps how often each came; it may refuse, or take one and not say so."""
 
     def __init__(self) -> None:
         self.published: dict[int, int] = {}
+        self.refuses = self.is_unclear = False
+        self.was_unclear = False
 
     def publish(self, message: NotificationMessage) -> None:
         """Keep it."""
         assert message.subject
         assert message.document["notification_id"] == message.notification_id
+        if self.refuses:
+            raise PublishFailed("simulated")
         self.published[message.notification_id] = self.published.get(message.notification_id, 0) + 1
+        if self.is_unclear:
+            self.was_unclear = True
+            raise PublishFailed("simulated, after it went out")
 
 
 take_shortcuts()
@@ -249,7 +281,7 @@ class Stage(StandingScene):
         self.states = self.app.__dict__["workflow"] = StateMachine(self)
         self.publisher = self.app.__dict__["publisher"] = Publisher()
         self.heard: list[tuple[datetime, frozenset[int]]] = [(self.now(), frozenset(range(1, MACHINES + 1)))]
-        self.gaps: list[list[datetime]] = []
+        self.tariffs = [(self.now(), "flat")]
         self.leased_away: list[tuple[datetime, datetime]] = []
         self._away_since: datetime | None = None
 
@@ -292,16 +324,10 @@ class Stage(StandingScene):
         self.prices_now[key] = cny_per_day
         self.feed._walk.coins = self._coins()
 
-    def tariff_gap(self, *, there: bool) -> None:
-        """The site's tariff has a gap, or has none."""
-        open_gap = bool(self.gaps) and len(self.gaps[-1]) == 1
-        if there and not open_gap:
-            self.gaps.append([self.now()])
-            self.rows("delete from cluster_tariff_periods")
-        elif not there and open_gap:
-            self.gaps[-1].append(self.now())
-            self.rows("insert into cluster_tariff_periods (id, tariff_id, name, starts, ends, price_per_kwh)"
-                      " values (1, 1, 'flat', '00:00', '24:00', 0.3)")  # fmt: skip
+    def tariff(self, name: str) -> None:
+        """From now on the site has this one of `TARIFFS`."""
+        self.tariffs.append((self.now(), name))
+        self.rows(periods(name))
 
     def note_lease(self) -> None:
         """Remember since when, or until when, another system holds the lease."""
@@ -330,9 +356,9 @@ class Stage(StandingScene):
             for when, which in self.heard
         )
 
-    def tariff_was_known(self, at: datetime) -> bool:
-        """Whether electricity had a price."""
-        return not any(gap[0] <= at and (len(gap) == 1 or at < gap[1]) for gap in self.gaps)
+    def tariff_price(self, at: datetime) -> float | None:
+        """What a kilowatt hour really cost, None where nobody could know."""
+        return price_at(next(name for since, name in reversed(self.tariffs) if since <= at), at)
 
     def price_was_known(self, key: str, at: datetime) -> bool:
         """Whether the newest stored reading is one that a person would believe, by what the feed really sent."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from datetime import datetime
 
+    from blsflow.domain.market import Market
+    from blsflow.domain.policy import Policy
     from tests.storm.stage import Stage
 
 _PATIENCE: Final = timedelta(minutes=15)
@@ -68,7 +71,7 @@ class Watch:
     def __init__(self, stage: Stage) -> None:
         self._stage = stage
         self.released: set[str] = set()
-        self.decisions = 0
+        self.decided: Counter[str] = Counter()
         self.moves = 0
         self._prices_known: dict[tuple[str, datetime], bool] = {}
 
@@ -130,6 +133,7 @@ class Watch:
             tick = row["tick_id"]
             if tick not in inputs:
                 inputs[tick] = stored_inputs.load(row["inputs"])
+                self._tariff_was_read(*inputs[tick])
             policy, market = inputs[tick]
             machine, end = unpack(row["figures"])
             verdict = explain(policy, market, machine).verdict
@@ -140,17 +144,25 @@ class Watch:
             if not held_back and (str(verdict.action), str(verdict.reason)) != (row["action"], row["reason"]):
                 wrong.append("action")
             _nothing(f"not reproducible: tick {tick}, machine {machine.machine_id}", wrong)
-            self.decisions += 1
+            self.decided[f"{row['action']}, {row['reason']}"] += 1
             if row["action"] in {str(move) for move in MOVES}:
                 self.moves += 1
                 self._was_known(row, by_profit=policy.mode == "profit_guard")
+
+    def _tariff_was_read(self, policy: Policy, market: Market) -> None:
+        """The price of electricity is that of the tariff at that time, or unknown as that was."""
+        if policy.mode != "profit_guard":
+            return
+        read = [getattr(each.tariff, "price_cny_per_kwh", None) for each in market.clusters.values()]
+        really = [self._stage.tariff_price(market.now)]
+        _nothing(f"the tariff at {market.now} was {really}, and counted as", read if read != really else [])
 
     def _was_known(self, row: Mapping[str, Any], *, by_profit: bool) -> None:
         stage, at, machine = self._stage, row["ticked_at"], row["machine_id"]
         unknown = []
         if not stage.was_heard(machine, at):
             unknown.append("the machine's report")
-        if by_profit and not stage.tariff_was_known(at):
+        if by_profit and stage.tariff_price(at) is None:
             unknown.append("the tariff")
         if by_profit and row["action"] in {"switch", "start"}:
             key = {1: "A", 2: "B"}[row["to_project"]]
@@ -201,11 +213,11 @@ class Watch:
         return self._stage.rows(_LEFT)
 
     def told_once(self, *, crashed: bool) -> None:
-        """R10.1: every notification came, and twice only where somebody died in between."""
+        """R10.1: every notification came, and twice only where somebody died, or was not told, in between."""
         published = self._stage.publisher.published
         written = {each for (each,) in self._stage.rows("select id from smart_schedule_outbox")}
         _nothing("never published", written - set(published))
-        if not crashed:
+        if not crashed and not self._stage.publisher.was_unclear:
             _nothing("published twice", [each for each, times in published.items() if times > 1])
 
     def _rows(self, sql: str) -> list[dict[str, Any]]:
