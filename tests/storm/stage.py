@@ -282,6 +282,7 @@ class Stage(StandingScene):
         self.publisher = self.app.__dict__["publisher"] = Publisher()
         self.heard: list[tuple[datetime, frozenset[int]]] = [(self.now(), frozenset(range(1, MACHINES + 1)))]
         self.tariffs = [(self.now(), "flat")]
+        self.lost_benchmarks: list[tuple[datetime, int, int]] = []
         self.leased_away: list[tuple[datetime, datetime]] = []
         self._away_since: datetime | None = None
 
@@ -299,6 +300,10 @@ class Stage(StandingScene):
         """Let time pass, for the database and the simulators alike."""
         self.lead += timedelta(seconds=seconds)
         self._set_clocks()
+
+    def tell_newcomers(self) -> None:
+        """Have what connects from now on live at the present time."""
+        self.session.run(f"alter database {self.address.dbname} set storm.now = '{self.now().isoformat()}'")
 
     def _set_clocks(self) -> None:
         now = f"set storm.now = '{self.now().isoformat()}'"
@@ -329,6 +334,14 @@ class Stage(StandingScene):
         self.tariffs.append((self.now(), name))
         self.rows(periods(name))
 
+    def lose_benchmark(self, machine_id: int, project_id: int) -> None:
+        """A machine's benchmark on a project is gone."""
+        self.lost_benchmarks.append((self.now(), machine_id, project_id))
+        self.rows(
+            "delete from smart_schedule_machine_project_benchmarks"
+            f" where machine_id = {machine_id} and project_id = {project_id}"
+        )
+
     def note_lease(self) -> None:
         """Remember since when, or until when, another system holds the lease."""
         away = self.value(
@@ -354,6 +367,13 @@ class Stage(StandingScene):
         return any(
             0 <= (at - when).total_seconds() <= REPORT_SEC and machine_id in which
             for when, which in self.heard
+        )
+
+    def was_measured(self, machine_id: int, project_id: int, at: datetime) -> bool:
+        """Whether the machine's benchmark on the project was there for sure; once lost, it may have come again."""
+        return all(
+            (machine_id, project_id) != (machine, project) or at < since
+            for since, machine, project in self.lost_benchmarks
         )
 
     def tariff_price(self, at: datetime) -> float | None:

@@ -111,7 +111,7 @@ class Story:
         self.stage.begin(self.seed, lead=timedelta(minutes=draw.randrange(0, 24 * 60, 10)))
         to_be_measured = draw.random() < 0.15
         if to_be_measured:
-            self._lose_benchmark(1, 2)
+            self.stage.lose_benchmark(1, 2)
         for chance, name, event in self._beginnings():
             if draw.random() < chance:
                 self._event(name, event)
@@ -220,7 +220,7 @@ class Story:
     def _unfollowed(self) -> None:
         """Nobody follows for as long as locks of the unsent live, while prices turn."""
         for _ in range(3):
-            self._price()
+            self._move_on()
             self.stage.forward(170)
             self.stage.report()
             self._scan()
@@ -228,7 +228,7 @@ class Story:
 
     def _meanwhile(self) -> None:
         """People change their minds between a decision and its sending."""
-        self._price()
+        self._move_on()
         self.stage.forward(61)
         self.stage.report()
         self._scan()
@@ -457,14 +457,8 @@ class Story:
         self._tell(name)
         self.stage.tariff(name)
 
-    def _forget_benchmark(self) -> None:
-        self._lose_benchmark(self._random.randint(1, MACHINES), self._random.choice((1, 2)))
-
-    def _lose_benchmark(self, machine: int, project: int) -> None:
-        self.stage.rows(
-            "delete from smart_schedule_machine_project_benchmarks"
-            f" where machine_id = {machine} and project_id = {project}"
-        )
+    def _lose_benchmark(self) -> None:
+        self.stage.lose_benchmark(self._random.randint(1, MACHINES), self._random.choice((1, 2)))
 
     def _publisher_faults(self) -> None:
         refuses, is_unclear = self._random.choice(((True, False), (False, True), (False, False)))
@@ -566,8 +560,8 @@ class Story:
             (6, ("a late message", self._late)),
             (3, ("messages are lost", self._lose)),
             (8, ("a follower", self._follow)),
-            (8, ("people change their minds", self._meanwhile)),
-            (4, ("nobody follows for a while", self._unfollowed)),
+            (10, ("people change their minds", self._meanwhile)),
+            (5, ("nobody follows for a while", self._unfollowed)),
             (6, ("notify", self._notify)),
             (6, ("sampling", self._sample)),
             (10, ("device control changes", self._device_faults)),
@@ -578,7 +572,7 @@ class Story:
             (5, ("a machine falls silent or is heard", self._silence)),
             (4, ("a foreign command", self._foreign)),
             (6, ("the tariff changes", self._tariff)),
-            (3, ("a benchmark is lost", self._forget_benchmark)),
+            (3, ("a benchmark is lost", self._lose_benchmark)),
             (3, ("publishing changes", self._publisher_faults)),
             (2, ("the state machine is away or back", self._workflow_faults)),
             (6, ("an operator's command", self._command)),

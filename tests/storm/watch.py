@@ -73,6 +73,7 @@ class Watch:
         self.released: set[str] = set()
         self.decided: Counter[str] = Counter()
         self.moves = 0
+        self._forgotten: set[str] = set()
         self._prices_known: dict[tuple[str, datetime], bool] = {}
 
     # ------------------------------------------------------------ after every event
@@ -113,7 +114,7 @@ class Watch:
         runs = [
             run.key
             for run in stage.execution._runs._by_key.values()
-            if stage.execution._runs.end(run) is None and run.key not in released
+            if stage.execution._runs.end(run) is None and run.key not in released | self._denied()
         ]
         if runs:
             held = {
@@ -123,6 +124,17 @@ class Watch:
                 )
             }
             _nothing("slot freed although its run goes on", set(runs) - held)
+
+    def _denied(self) -> set[str]:
+        """R5.3: runs that ended as never received, and that the service did say it does not know."""
+        runs = self._stage.execution._runs
+        self._forgotten |= {run.key for run in runs._by_key.values() if runs.is_forgotten(run)}
+        if not self._forgotten:
+            return set()
+        ended = self._stage.rows(
+            "select idempotency_key from smart_schedule_attempts where reason = 'not_received'"
+        )
+        return self._forgotten & {key for (key,) in ended}
 
     # ------------------------------------------------------------ after a sequence
 
@@ -169,7 +181,11 @@ class Watch:
             if not self._price_was_known(key, at):
                 unknown.append(f"the price of {key}")
         if by_profit and row["action"] in {"stop", "power_off"}:
-            unknown += [f"the price of {key}" for key in "AB" if not self._price_was_known(key, at)]
+            unknown += [
+                f"the price of {key}"
+                for project, key in enumerate("AB", 1)
+                if stage.was_measured(machine, project, at) and not self._price_was_known(key, at)
+            ]
         _nothing(f"{row['action']} of machine {machine} at {at} on what was not known", unknown)
 
     def _price_was_known(self, key: str, at: datetime) -> bool:
