@@ -88,12 +88,13 @@ where l.freed_at is null and l.expires_at > now()
 order by l.machine_id limit :page_size::integer
 
 -- name: doctor_attempts_without_end
--- An attempt with no open machine has ended, and one that has ended has no open machine.
+-- An attempt that has ended has no open machine; one without any, all of them refused, ends when it is next followed.
 select a.id as attempt_id, a.state, count(m.*) filter (where m.state = 'pending') as open_machines
 from smart_schedule_attempts a left join smart_schedule_attempt_machines m on m.attempt_id = a.id
 where a.kind = 'device_batch'
 group by a.id
 having (a.ended_at is null) <> (count(m.*) filter (where m.state = 'pending') > 0)
+   and (a.ended_at is not null or coalesce(a.dispatched_at, a.prepared_at) < now() - :patience::interval)
 limit :page_size::integer
 
 -- name: doctor_unsent_attempts
