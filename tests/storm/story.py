@@ -398,6 +398,7 @@ class Story:
     def _device_faults(self) -> None:
         faults = self._random.choice(_DEVICE_FAULTS)
         self._tell(str(dict(faults)))
+        self._happened.update(f"device control: {each}" for each in faults)
         self.stage.device_control.faults.profile = DeviceFaults(**{"hang_sec": 0.0, **faults})
         if self._random.random() < 0.6:
             self._move_on()
@@ -420,11 +421,13 @@ class Story:
     def _run_faults(self) -> None:
         faults = self._random.choice(_RUN_FAULTS)
         self._tell(str(dict(faults)))
+        self._happened.update(f"execution service: {each}" for each in faults)
         self.stage.faults(**{"run_sec": self._random.choice((5.0, 40.0, 200.0)), **faults})
 
     def _feed_faults(self) -> None:
         faults = self._random.choice(_FEED_FAULTS)
         self._tell(str(dict(faults)))
+        self._happened.update(f"feed: {each}" for each in faults)
         self.stage.feed.faults.profile = ProfitFaults(**faults)
 
     def _price(self) -> None:
@@ -525,6 +528,8 @@ class Story:
                 "events": len(self.told),
                 "batches sent": sum(entry.posts for entry in device._ledger.values()),
                 "jobs begun": len(device._jobs),
+                "machines refused": sum(len(job.refused) for job in device._jobs.values()),
+                "machines failed": sum(len(job.failed) for job in device._jobs.values()),
                 "prompts sent": sum(entry.posts for entry in runs._ledger.values()),
                 "processes killed": sum("killed" in line for line in self.told),
                 "connections lost": sum("connection lost" in line for line in self.told),
