@@ -218,8 +218,10 @@ class Story:
         self._follow()
 
     def _unfollowed(self) -> None:
-        """Nobody follows for as long as locks of the unsent live, while prices turn."""
-        for _ in range(3):
+        """Nobody follows for as long as locks of the unsent live, while prices turn; a machine may not be heard, too."""
+        if self._random.random() < 0.5:
+            self.stage.silence(self._random.randint(1, MACHINES), silent=True)
+        for _ in range(4):
             self._move_on()
             self.stage.forward(170)
             self.stage.report()
@@ -236,7 +238,17 @@ class Story:
         for message in decided:
             self._deliver("decide", message)
         self.stage.forward(1)
-        self._random.choice((self._lease, self._freeze, self._disable, self._mode, self._hold))()
+        self._random.choice(
+            (
+                self._lease_away,
+                self._lease_away,
+                self._freeze,
+                self._freeze,
+                self._disable,
+                self._mode,
+                self._hold,
+            )
+        )()
         self.stage.forward(1)
         self.deliver_all()
 
@@ -365,7 +377,12 @@ class Story:
         self._by_hand(lambda: control.set_mode(self.stage.app.store, policy, mode, by="op", why="storm"))
 
     def _lease(self) -> None:
-        holder = self._random.choice(("blsflow", "legacy"))
+        self._give_lease(self._random.choice(("blsflow", "legacy")))
+
+    def _lease_away(self) -> None:
+        self._give_lease("legacy")
+
+    def _give_lease(self, holder: str) -> None:
         self._tell(holder)
         self._by_hand(
             lambda: control.lease(self.stage.app.store, "acme", holder=holder, by="op", why="storm")
