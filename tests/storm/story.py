@@ -410,6 +410,16 @@ class Story:
                 lambda attempt=attempt: control.release(self.stage.app.store, attempt, by="op", why="storm")  # type: ignore[misc]
             )
 
+    def _give_up(self) -> None:
+        """What is begun has no end that anybody could confirm, until an operator closes it."""
+        self.stage.device_control.faults.profile = DeviceFaults(hang_sec=0.0, does_nothing_rate=1.0)
+        self.stage.faults(endless_rate=1.0)
+        self._move_on()
+        self._minute()
+        self.stage.forward(905)
+        self.stage.report()
+        self._release()
+
     # ------------------------------------------------------------ the outside
 
     def _device_faults(self) -> None:
@@ -609,6 +619,7 @@ class Story:
             (2, ("a pause or its end", self._pause)),
             (2, ("a hold or its end", self._hold)),
             (3, ("an operator closes what nobody can confirm", self._release)),
+            (2, ("an operator gives up", self._give_up)),
         ]
 
 
