@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from datetime import datetime
 from functools import cache
 from http.client import HTTPConnection
 from io import BytesIO
@@ -13,19 +12,16 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 
 import pg8000.core
 import pg8000.native
-from pg8000.converters import PG_TYPES
 
 import blsflow.adapters.http
 from blsflow.adapters.postgres.reconcile import ReconcileQueries
 from local.simulators.web import Answer, Request
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from contextlib import AbstractContextManager
 
     from local.simulators.web import Served
 
-_TIMESTAMPTZ: Final = 1184
 _SERVED: Final[dict[int, Served]] = {}
 
 
@@ -35,7 +31,6 @@ def take_shortcuts() -> None:
     pg8000.native.to_statement = cache(pg8000.native.to_statement)
     # The server would send the answer to each part of a request by itself, though all are asked for at its end.
     pg8000.core.FLUSH_MSG = b""
-    PG_TYPES[_TIMESTAMPTZ] = _timestamp
     setattr(blsflow.adapters.http, HTTPConnection.__name__, _Direct)
 
 
@@ -47,13 +42,6 @@ def serve_directly(served: Served) -> None:
 def without_maintenance() -> AbstractContextManager[object]:
     """Reconcile's partitions, and pages of what is past its retention, are left alone meanwhile."""
     return patch.object(ReconcileQueries, "maintain", lambda *_: None)
-
-
-def _timestamp(text: str, slowly: Callable[[str], Any] = PG_TYPES[_TIMESTAMPTZ]) -> Any:
-    try:
-        return datetime.fromisoformat(text)
-    except ValueError:
-        return slowly(text)
 
 
 class Prepared:
