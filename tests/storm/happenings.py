@@ -52,7 +52,7 @@ KINDS: Final[Mapping[str, Sequence[str]]] = {
     "operators' commands": ("logged: command_requested",),
     "leases": ("logged: executor_lease_changed",),
     "closed by operators": ("logged: attempt_closed_by_operator",),
-    "foreign commands": ("event: a foreign command", "logged: foreign_change"),
+    "foreign commands": ("event: a foreign command",),
     "conversations": ("prompts sent", "logged: run_ended, succeeded"),
     "two policies over one machine": ("decided: skip, overridden", "decided: stop, window"),
     "benchmark runs": (

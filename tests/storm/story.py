@@ -481,6 +481,8 @@ class Story:
         )
         self._tell(f"{kind} {project} of machine {machine}")
         self.stage.world.command(machine, kind, project)  # type: ignore[arg-type]
+        if self._random.random() < 0.5:
+            self._minute()
 
     def _tariff(self) -> None:
         name = self._random.choice(list(TARIFFS))
