@@ -10,6 +10,7 @@ import pytest
 from blsflow.adapters.inline import InlineQueue
 from blsflow.adapters.postgres.connection import Session
 from blsflow.adapters.postgres.doctor import Finding, examine
+from blsflow.domain.commands import command_request
 from local.simulators.device_control import DeviceFaults
 from tests.integration.control_scenes import application, connect, look, seeded, services
 from tests.integration.scene import Scene
@@ -237,6 +238,19 @@ def test_a_batch_of_which_every_machine_was_refused_is_no_finding_until_it_is_fo
         scene.reconcile()
         assert scene.value("select count(*) from smart_schedule_attempts where ended_at is null") == 0
         assert scene.findings() == {}
+
+
+def test_a_lock_taken_over_from_a_batch_that_expired_unsent_is_no_finding(database: DatabaseAddress) -> None:
+    """R11.2, R5.1: no scan has closed the batch yet, and it is not sent any more."""
+    with Scene(database) as scene:
+        scene.tick()
+        scene.decide()
+        scene.forward(400)
+        scene.report()
+        asked = command_request(action="stop", machine_ids=[1], project_id=None, why="a test")
+        assert scene.app.command(asked, tenant_id="acme", request_id="r", by="wei").taken == 1
+        assert scene.rows("select state from smart_schedule_attempts") == [["prepared"], ["prepared"]]
+        assert "machines_in_two_attempts" not in scene.findings()
 
 
 def test_findings_are_cut_to_the_limit(database: DatabaseAddress) -> None:

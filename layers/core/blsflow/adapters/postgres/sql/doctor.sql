@@ -62,10 +62,11 @@ where t.execution_mode = 'execute' and d.action in ('switch', 'start', 'stop', '
 order by d.tick_id, d.machine_id limit :page_size::integer
 
 -- name: doctor_machines_in_two_attempts
--- A machine is commanded by one attempt at a time.
-select machine_id, array_agg(attempt_id) as attempt_ids
-from smart_schedule_attempt_machines where state = 'pending'
-group by machine_id having count(*) > 1 limit :page_size::integer
+-- A machine is commanded by one attempt at a time; one that expired unsent, and waits to be closed, commands nothing.
+select m.machine_id, array_agg(m.attempt_id) as attempt_ids
+from smart_schedule_attempt_machines m join smart_schedule_attempts a on a.id = m.attempt_id
+where m.state = 'pending' and (a.state <> 'prepared' or a.valid_until > now())
+group by m.machine_id having count(*) > 1 limit :page_size::integer
 
 -- name: doctor_freed_too_early
 -- A machine whose end is not confirmed is locked, under the token of its attempt.
