@@ -42,6 +42,8 @@ BEGINNING: Final = datetime(2030, 1, 7, tzinfo=UTC)
 """A Monday in a future that no test reaches, so that a seed tells the same story whenever it is told."""
 MACHINES: Final = 4
 REPORT_SEC: Final = 600
+TELLINGS: Final = 50
+"""No sequence of faults has a notification go out so often."""
 
 _FLEET: Final = f"""
 insert into clusters values (1, 'acme', 'site', '{ZONE}');
@@ -208,6 +210,7 @@ class Publisher:
         if self.refuses:
             raise PublishFailed("simulated")
         self.published[message.notification_id] = self.published.get(message.notification_id, 0) + 1
+        assert self.published[message.notification_id] <= TELLINGS, "published over and over"
         if self.is_unclear:
             self.was_unclear = True
             raise PublishFailed("simulated, after it went out")
