@@ -122,12 +122,17 @@ def api(module_database: DatabaseAddress) -> Iterator[ApiDeployment]:
         yield made
 
 
+@pytest.fixture(scope="module")
+def held(api: ApiDeployment) -> dict[str, str]:
+    """What all tables hold at the beginning."""
+    return api.checksum()
+
+
 @pytest.fixture
-def unchanged(api: ApiDeployment) -> Iterator[None]:
-    """All tables hold afterwards what they held before."""
-    before = api.checksum()
+def unchanged(api: ApiDeployment, held: dict[str, str]) -> Iterator[None]:
+    """All tables hold afterwards what they held at the beginning."""
     yield
-    assert api.checksum() == before
+    assert api.checksum() == held
 
 
 pytestmark = pytest.mark.usefixtures("unchanged")

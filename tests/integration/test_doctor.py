@@ -10,7 +10,10 @@ import pytest
 from blsflow.adapters.inline import InlineQueue
 from blsflow.adapters.postgres.connection import Session
 from blsflow.adapters.postgres.doctor import Finding, examine
+from blsflow.domain.commands import command_request
+from local.simulators.device_control import DeviceFaults
 from tests.integration.control_scenes import application, connect, look, seeded, services
+from tests.integration.scene import Scene
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -118,7 +121,9 @@ BREAKS: dict[str, tuple[str, ...]] = {
     ),
     "freed_too_early": (running(), MEMBER.format(id=ATTEMPT)),
     "locks_of_nobody": (LOCK.format(id=ATTEMPT, token=7),),
-    "attempts_without_end": (running(),),
+    "attempts_without_end": (
+        ATTEMPTED.format(id=ATTEMPT, state="running", reference="'job-1'", at=LONG_AGO, sent=LONG_AGO),
+    ),
     "unsent_attempts": (
         ATTEMPTED.format(id=ATTEMPT, state="prepared", reference="null", at=LONG_AGO, sent="null"),
         MEMBER.format(id=ATTEMPT),
@@ -213,6 +218,39 @@ def test_a_working_deployment_has_no_finding(database: DatabaseAddress) -> None:
         deployment.store.close()
     assert look(database, "select count(*) from smart_schedule_attempts where ended_at is null") == [[0]]
     assert findings(database) == {}
+
+
+def test_a_batch_of_which_every_machine_was_refused_is_no_finding_until_it_is_followed(
+    database: DatabaseAddress,
+) -> None:
+    """R11.2, R5.3: nothing of it is open any more, and the next look at its job ends it."""
+    with Scene(database) as scene:
+        scene.device_control.faults.profile = DeviceFaults(refusal_rate=1.0)
+        scene.tick()
+        scene.decide()
+        scene.execute()
+        assert (
+            scene.value("select count(*) from smart_schedule_attempt_machines where state <> 'refused'") == 0
+        )
+        assert scene.rows("select state from smart_schedule_attempts") == [["running"]]
+        assert scene.findings() == {}
+        scene.forward(60)
+        scene.reconcile()
+        assert scene.value("select count(*) from smart_schedule_attempts where ended_at is null") == 0
+        assert scene.findings() == {}
+
+
+def test_a_lock_taken_over_from_a_batch_that_expired_unsent_is_no_finding(database: DatabaseAddress) -> None:
+    """R11.2, R5.1: no scan has closed the batch yet, and it is not sent any more."""
+    with Scene(database) as scene:
+        scene.tick()
+        scene.decide()
+        scene.forward(400)
+        scene.report()
+        asked = command_request(action="stop", machine_ids=[1], project_id=None, why="a test")
+        assert scene.app.command(asked, tenant_id="acme", request_id="r", by="wei").taken == 1
+        assert scene.rows("select state from smart_schedule_attempts") == [["prepared"], ["prepared"]]
+        assert "machines_in_two_attempts" not in scene.findings()
 
 
 def test_findings_are_cut_to_the_limit(database: DatabaseAddress) -> None:

@@ -39,6 +39,7 @@ class Nursery:
 
     def __init__(self, stage: Stage, folder: Path) -> None:
         self.folder = folder
+        self._stage = stage
         self._address = asdict(stage.address)
         a = stage.address
         self._settings = {
@@ -65,6 +66,7 @@ class Nursery:
         """Run a worker to its end, or to where it is killed; return its exit code, negative for a signal."""
         shutil.rmtree(self.folder, ignore_errors=True)
         self.folder.mkdir()
+        self._stage.tell_newcomers()
         order = Order(
             worker=worker,
             message=message,

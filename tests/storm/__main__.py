@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from blsflow.adapters.postgres.connection import Session
 from blsflow.adapters.postgres.migrate import migrate
 from local.stack.postgres import EmbeddedPostgres
+from tests.storm.happenings import ENOUGH_SEQUENCES, missing, summary
 from tests.storm.mutations import MUTATIONS
 from tests.storm.run import Storm, storm
 from tests.storm.story import MOST_EVENTS
@@ -55,7 +56,10 @@ def main() -> int:
     _show(result, first)
     if arguments.results:
         _write(Path(arguments.results), result, first)
-    return bool(result.failures)
+    never = missing(result.happened) if result.sequences >= ENOUGH_SEQUENCES else []
+    for what in never:
+        print(f"never happened: {what}")
+    return bool(result.failures or never)
 
 
 def _arguments() -> argparse.Namespace:
@@ -102,8 +106,7 @@ def _show(result: Storm, first: int) -> None:
     print(
         f"{result.sequences} sequences from seed {first} in {result.seconds:.0f} s, {len(result.failures)} failures"
     )
-    for what, times in sorted(result.happened.items()):
-        print(f"  {times:>10,} {what}")
+    print(summary(result.happened))
 
 
 def _write(path: Path, result: Storm, first: int) -> None:

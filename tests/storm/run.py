@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import multiprocessing
 import time
 from collections import Counter
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 
 _EACH: Final = 25
 """After so many sequences a process tells how far it is."""
+_GARBAGE: Final = 50_000
+"""So many objects may be made before garbage is looked for."""
 
 
 @dataclass
@@ -118,6 +121,8 @@ def _carry_out(share: Share, told: Connection) -> None:
         if share.mutation is not None:
             undo.enter_context(mutated(MUTATIONS[share.mutation]))
         stage = undo.enter_context(Stage(replace(share.server, dbname=share.name)))
+        gc.freeze()
+        gc.set_threshold(_GARBAGE)
         _tell(stage, share, told)
 
 

@@ -7,17 +7,15 @@ again. What the outside really did is kept by the simulators; what it showed at 
 from __future__ import annotations
 
 import math
+from collections import Counter
 from contextlib import closing
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from functools import cache
 from typing import TYPE_CHECKING, Any, Final
-
-import pg8000.native
 
 from blsflow.adapters.postgres.connection import Session
 from blsflow.adapters.postgres.store import PostgresStore
-from blsflow.ports.errors import StoreUnavailable
+from blsflow.ports.errors import PublishFailed, StoreUnavailable
 from local.fleet.projects import Coin
 from local.simulators.device_control import DeviceControlSimulator
 from local.simulators.execution_service import ExecutionServiceSimulator
@@ -30,8 +28,12 @@ from tests.integration.lab import QUICK
 from tests.integration.scene import HASHRATE_HS, TOKEN, CrashingSession, CrashPlan, Killed, _queue
 from tests.integration.standing import StandingScene
 from tests.integration.state_machine import StateMachine
+from tests.storm.shortcuts import Beginnings, Prepared, serve_directly, take_shortcuts
+from tests.storm.tariffs import ZONE, periods, price_at
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from blsflow.adapters.postgres.connection import DatabaseAddress
     from blsflow.bootstrap import Application
     from blsflow.ports.services import NotificationMessage
@@ -40,9 +42,11 @@ BEGINNING: Final = datetime(2030, 1, 7, tzinfo=UTC)
 """A Monday in a future that no test reaches, so that a seed tells the same story whenever it is told."""
 MACHINES: Final = 4
 REPORT_SEC: Final = 600
+TELLINGS: Final = 50
+"""No sequence of faults has a notification go out so often."""
 
 _FLEET: Final = f"""
-insert into clusters values (1, 'acme', 'site', 'Asia/Shanghai');
+insert into clusters values (1, 'acme', 'site', '{ZONE}');
 insert into cluster_tariffs (id, cluster_id, name) values (1, 1, 'flat');
 insert into machine_models values ('S21', 'SHA-256', 1e14, 3000);
 insert into projects values
@@ -75,8 +79,7 @@ insert into machine_mining_runtime
 insert into metric_powers select g, now(), 3000 from generate_series(1, {MACHINES}) g;
 insert into smart_schedule_machine_project_benchmarks (machine_id, project_id, hashrate_hs, power_w, sampled_at)
     select g, p, 1e14, 3000, now() from generate_series(1, {MACHINES}) g, generate_series(1, 2) p;
-insert into cluster_tariff_periods (id, tariff_id, name, starts, ends, price_per_kwh)
-    values (1, 1, 'flat', '00:00', '24:00', 0.3);
+{periods("flat")};
 """
 
 _TABLES: Final = """
@@ -85,9 +88,14 @@ where n.nspname = 'public' and c.relkind in ('r', 'p') and not c.relispartition 
 order by 1
 """
 _SEQUENCES: Final = """
-select 'alter sequence ' || c.oid::regclass || ' restart' from pg_class c join pg_namespace n on n.oid = c.relnamespace
+select format('perform setval(%L, 1, false)', c.oid::regclass) from pg_class c join pg_namespace n on n.oid = c.relnamespace
 where n.nspname = 'public' and c.relkind = 'S' order by 1
 """
+_AND_NOW: Final = "; select now()"
+"""How the product ends the beginning of a transaction."""
+_FUNCTION: Final = (
+    "create function clock.{name}() returns void language plpgsql as $storm$ begin {does}; end $storm$"
+)
 
 
 class StormPlan(CrashPlan):
@@ -100,6 +108,12 @@ class StormPlan(CrashPlan):
         super().__init__()
         self.trips_left = 0
         self.lost = False
+        self.passed: Counter[str] = Counter()
+
+    def step(self, name: str, work: Callable[[], Any]) -> Any:
+        """Do the step unless the plan says to die before it; count it."""
+        self.passed[name] += 1
+        return super().step(name, work)
 
     def arm(self, *, dies_at: int | None = None, lost_at: int = 0, after: bool = False) -> None:
         """Let it happen at that step from now, once; without a number nothing happens."""
@@ -122,8 +136,30 @@ class StormSession(CrashingSession):
 
     _plan: StormPlan
 
-    def _guarded(self, name: str, work: Any) -> Any:
-        plan = self._plan
+    def __init__(self, address: DatabaseAddress, plan: StormPlan, now: Callable[[], datetime]) -> None:
+        super().__init__(address, plan)
+        self._now = now
+        self._statement = ""
+        self._beginnings = Beginnings(self._connection)
+
+    def run(self, sql: str) -> list[list[Any]]:
+        """Run text, or die at it; the beginning of a transaction goes out with its first statement."""
+        if not sql.endswith(_AND_NOW):
+            return super().run(sql)
+        begun: list[list[Any]] = self._guarded(sql, lambda: self._begin(sql.removesuffix(_AND_NOW)))
+        return begun
+
+    def query(self, statement: str, /, **params: object) -> list[dict[str, Any]]:
+        """Run a named statement, or die at it: under its name, and at the commit after it under that."""
+        self._statement = statement
+        return super().query(statement, **params)
+
+    def _begin(self, sql: str) -> list[list[Any]]:
+        self._beginnings.send(sql)
+        return [[self._now()]]
+
+    def _guarded(self, text: str, work: Any) -> Any:
+        plan, name = self._plan, self._point(text)
         if plan.died_at is not None:
             raise Killed(plan.died_at)
         if plan.loses():
@@ -137,6 +173,18 @@ class StormSession(CrashingSession):
             self.close()
             raise
 
+    def _point(self, text: str) -> str:
+        """Where in the product a round trip is: the statement's name, or what else it is."""
+        match text.split(maxsplit=2)[0]:
+            case "commit":
+                return f"commit after {self._statement}"
+            case "begin" | "rollback" as ends:
+                return ends
+            case "copy":
+                return " ".join(text.split(maxsplit=2)[:2])
+            case _:
+                return self._statement
+
     retired = False
 
     def close(self) -> None:
@@ -148,20 +196,27 @@ class StormSession(CrashingSession):
 
 
 class Publisher:
-    """Takes every notification, and keeps how often each came."""
+    """Takes every notification, and keeps how often each came; it may refuse, or take one and not say so."""
 
     def __init__(self) -> None:
         self.published: dict[int, int] = {}
+        self.refuses = self.is_unclear = False
+        self.was_unclear = False
 
     def publish(self, message: NotificationMessage) -> None:
         """Keep it."""
         assert message.subject
         assert message.document["notification_id"] == message.notification_id
+        if self.refuses:
+            raise PublishFailed("simulated")
         self.published[message.notification_id] = self.published.get(message.notification_id, 0) + 1
+        assert self.published[message.notification_id] <= TELLINGS, "published over and over"
+        if self.is_unclear:
+            self.was_unclear = True
+            raise PublishFailed("simulated, after it went out")
 
 
-# The driver parses a statement anew for every connection and every unprepared run, a millisecond each.
-pg8000.native.to_statement = cache(pg8000.native.to_statement)
+take_shortcuts()
 
 
 class Stage(StandingScene):
@@ -177,13 +232,23 @@ class Stage(StandingScene):
         with closing(Session(address)) as admin:
             admin.run(f"alter database {address.dbname} set plan_cache_mode = force_generic_plan")
         super().__init__(address, policy_rests=False)
+        for served in (self._served, self._served_execution, self._served_feed):
+            serve_directly(served)
+        self._driver = Prepared(self._driver)
+        # Changing the role forgets the plans of a session, so that this one does nothing else.
+        self._emptying = Session(self.address)
+        self._emptying.run("set session_replication_role = replica")
+        self._sessions = (self.session, self._driver)
         self.stand_at(BEGINNING)
-        self._emptying = ";".join(str(row[0]) for row in (*self.rows(_TABLES), *self.rows(_SEQUENCES)))
+        emptying = ";".join(str(row[0]) for row in (*self.rows(_TABLES), *self.rows(_SEQUENCES)))
+        self.session.run(_FUNCTION.format(name="empty", does=emptying))
+        self.session.run(_FUNCTION.format(name="fill", does=_FLEET.strip().removesuffix(";")))
         self.rows("select smart_schedule_maintain_partitions(now(), 7, 90)")
 
     def __exit__(self, *error: object) -> None:
         self._storm_session.retired = True
         super().__exit__(*error)
+        self._emptying.close()
         self._served_feed.close()
 
     def process(self, plan: CrashPlan | None = None, **settings: str) -> Application:
@@ -191,7 +256,7 @@ class Stage(StandingScene):
         own = self.storm_plan = plan if isinstance(plan, StormPlan) else StormPlan()
         feed = {"BLSFLOW_SCHEDULER_PROFIT_API_BASE_URL": self._served_feed.url}
         app = super().process(own, **{**QUICK, **feed, **settings})
-        session = self._storm_session = StormSession(self.address, own)
+        session = self._storm_session = StormSession(self.address, own, self.now)
         app.__dict__["store"] = PostgresStore(lambda: session)
         app.__dict__["workflow"] = self.states
         app.__dict__["publisher"] = self.publisher
@@ -202,11 +267,9 @@ class Stage(StandingScene):
     def begin(self, seed: int, *, lead: timedelta) -> None:
         """Set everything back to the beginning, ``lead`` into the first day; a process that is there lives on."""
         self.lead = lead
-        self.session.run(
-            "begin; set local session_replication_role = replica;"
-            f"update clock.lead set by = '{lead.total_seconds()} seconds'; {self._emptying}; commit"
-        )
-        self.session.run(_FLEET)
+        self._set_clocks()
+        self._emptying.run("select clock.empty()")
+        self.session.run("select clock.fill()")
         self.world = World(read_machines(self._driver), ramp_sec=5.0, seed=seed, now=self.now)
         self.device_control = DeviceControlSimulator(self.world, token=TOKEN, seed=seed)
         self._served._server.service = self.device_control
@@ -221,18 +284,35 @@ class Stage(StandingScene):
         self.states = self.app.__dict__["workflow"] = StateMachine(self)
         self.publisher = self.app.__dict__["publisher"] = Publisher()
         self.heard: list[tuple[datetime, frozenset[int]]] = [(self.now(), frozenset(range(1, MACHINES + 1)))]
-        self.gaps: list[list[datetime]] = []
+        self.tariffs = [(self.now(), "flat")]
+        self.lost_benchmarks: list[tuple[datetime, int, int]] = []
         self.leased_away: list[tuple[datetime, datetime]] = []
         self._away_since: datetime | None = None
 
     def stand_at(self, beginning: datetime) -> None:
-        """Let the clock stand there, ``lead`` later."""
+        """Let the clock stand there, ``lead`` later: at the time that each session is told, which plans take in."""
         self.began_at = beginning
+        self._set_clocks()
         for name in ("now", "clock_timestamp"):
             self.session.run(
                 f"create or replace function clock.{name}() returns timestamptz stable language sql"
-                f" as $$select timestamptz '{beginning.isoformat()}' + (select by from clock.lead)$$"
+                " as $$select current_setting('storm.now')::timestamptz$$"
             )
+
+    def forward(self, seconds: float) -> None:
+        """Let time pass, for the database and the simulators alike."""
+        self.lead += timedelta(seconds=seconds)
+        self._set_clocks()
+
+    def tell_newcomers(self) -> None:
+        """Have what connects from now on live at the present time."""
+        self.session.run(f"alter database {self.address.dbname} set storm.now = '{self.now().isoformat()}'")
+
+    def _set_clocks(self) -> None:
+        now = f"set storm.now = '{self.now().isoformat()}'"
+        for session in self._sessions:
+            session.run(now)
+        Session.run(self._storm_session, now)
 
     # ------------------------------------------------------------ the outside
 
@@ -252,16 +332,18 @@ class Stage(StandingScene):
         self.prices_now[key] = cny_per_day
         self.feed._walk.coins = self._coins()
 
-    def tariff_gap(self, *, there: bool) -> None:
-        """The site's tariff has a gap, or has none."""
-        open_gap = bool(self.gaps) and len(self.gaps[-1]) == 1
-        if there and not open_gap:
-            self.gaps.append([self.now()])
-            self.rows("delete from cluster_tariff_periods")
-        elif not there and open_gap:
-            self.gaps[-1].append(self.now())
-            self.rows("insert into cluster_tariff_periods (id, tariff_id, name, starts, ends, price_per_kwh)"
-                      " values (1, 1, 'flat', '00:00', '24:00', 0.3)")  # fmt: skip
+    def tariff(self, name: str) -> None:
+        """From now on the site has this one of `TARIFFS`."""
+        self.tariffs.append((self.now(), name))
+        self.rows(periods(name))
+
+    def lose_benchmark(self, machine_id: int, project_id: int) -> None:
+        """A machine's benchmark on a project is gone."""
+        self.lost_benchmarks.append((self.now(), machine_id, project_id))
+        self.rows(
+            "delete from smart_schedule_machine_project_benchmarks"
+            f" where machine_id = {machine_id} and project_id = {project_id}"
+        )
 
     def note_lease(self) -> None:
         """Remember since when, or until when, another system holds the lease."""
@@ -290,9 +372,16 @@ class Stage(StandingScene):
             for when, which in self.heard
         )
 
-    def tariff_was_known(self, at: datetime) -> bool:
-        """Whether electricity had a price."""
-        return not any(gap[0] <= at and (len(gap) == 1 or at < gap[1]) for gap in self.gaps)
+    def was_measured(self, machine_id: int, project_id: int, at: datetime) -> bool:
+        """Whether the machine's benchmark on the project was there for sure; once lost, it may have come again."""
+        return all(
+            (machine_id, project_id) != (machine, project) or at < since
+            for since, machine, project in self.lost_benchmarks
+        )
+
+    def tariff_price(self, at: datetime) -> float | None:
+        """What a kilowatt hour really cost, None where nobody could know."""
+        return price_at(next(name for since, name in reversed(self.tariffs) if since <= at), at)
 
     def price_was_known(self, key: str, at: datetime) -> bool:
         """Whether the newest stored reading is one that a person would believe, by what the feed really sent."""

@@ -9,19 +9,25 @@ import random
 from collections import Counter
 from contextlib import suppress
 from datetime import timedelta
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
+from blsflow.domain.commands import command_request
+from blsflow.domain.execution import CommandKind
 from blsflow.domain.policy import ExecutionMode
 from blsflow.flow import control, schedules
+from blsflow.flow.commands import CommandWithheld
 from blsflow.flow.control import NothingToRelease
 from blsflow.flow.requests import KeyConflict
 from blsflow.flow.schedules import ExecutionTargetUnavailable
-from blsflow.ports.errors import StoreUnavailable
+from blsflow.ports.errors import PublishFailed, StoreUnavailable, WorkflowUnavailable
 from local.simulators.device_control import DeviceFaults
 from local.simulators.profit import ProfitFaults
 from tests.integration.scene import Killed, _queue
 from tests.integration.state_machine import Stopped
+from tests.storm.shortcuts import without_maintenance
 from tests.storm.stage import MACHINES, Stage
+from tests.storm.tariffs import TARIFFS
 from tests.storm.watch import Violation, Watch
 
 if TYPE_CHECKING:
@@ -29,9 +35,16 @@ if TYPE_CHECKING:
 
 MOST_EVENTS: Final = 7
 """Of a sequence at length, after its first minute."""
+_LOGGED: Final = """
+select concat_ws(', ', code, coalesce(params ->> 'reason', params ->> 'state')), count(*)
+from smart_schedule_log_events group by 1
+"""
 _TURNS_TO_REST: Final = 14
 _TURNS_TO_WAIT: Final = 6
-_STEPS_TO_DIE_AT: Final = 24
+_STEPS: Final[Mapping[str, int]] = {
+    "scan": 44, "decide": 13, "execute": 10, "follow": 40, "notify": 4, "sample": 20, "benchmark": 18, "by hand": 12,
+}  # fmt: skip
+"""How many steps each process has at most, so that it may die at any of them."""
 
 _DEVICE_FAULTS: Final[Sequence[Mapping[str, float]]] = (
     {"busy_rate": 1.0},
@@ -74,6 +87,10 @@ _PRICES: Final = (5.0, 15.0, 30.0, 50.0, 80.0, 120.0)
 _JUMPS_SEC: Final = (1, 7, 31, 61, 130, 310, 700, 4000, 20_000)
 
 
+class TaskFailed(Exception):
+    """The process of a state machine's task is gone."""
+
+
 class Story:
     """A story on a stage; `told` holds its events in order, for whoever has to read it."""
 
@@ -85,18 +102,22 @@ class Story:
         self._random = random.Random(seed)  # noqa: S311 - repeatable on purpose
         self.messages: dict[str, list[Mapping[str, object]]] = {"decide": [], "execute": []}
         self._crashed = False
-        self._requests = 0
+        self._happened: Counter[str] = Counter()
         self.watch = Watch(stage)
 
     def run(self) -> None:
         """Let it happen, and bring it to rest; `Violation` if something that must hold did not."""
         draw = self._random
         self.stage.begin(self.seed, lead=timedelta(minutes=draw.randrange(0, 24 * 60, 10)))
-        if draw.random() < 0.1:
-            self.stage.rows(
-                "delete from smart_schedule_machine_project_benchmarks where machine_id = 1 and project_id = 2"
-            )
+        to_be_measured = draw.random() < 0.15
+        if to_be_measured:
+            self.stage.lose_benchmark(1, 2)
+        for chance, name, event in self._beginnings():
+            if draw.random() < chance:
+                self._event(name, event)
         self._event("a minute", self._minute)
+        if to_be_measured:
+            self._event("sampling", self._sample)
         events, weights = zip(*[(each, weight) for weight, each in self._all()], strict=True)
         for _ in range(draw.randint(1, self.most_events)):
             name, event = draw.choices(events, weights)[0]
@@ -112,6 +133,7 @@ class Story:
     def _event(self, name: str, event: Callable[[], object]) -> None:
         self.stage.forward(1)
         self.told.append(f"{self.stage.now():%d %H:%M:%S} {name}")
+        self._happened[f"event: {name}"] += 1
         event()
         self.watch.nothing_is_sent_twice()
         self.watch.what_is_at_work_is_held()
@@ -121,7 +143,7 @@ class Story:
 
     # ------------------------------------------------------------ the product, in processes that may die
 
-    def _in_a_process(self, work: Callable[[], object], *, unharmed: bool = False) -> bool:
+    def _in_a_process(self, kind: str, work: Callable[[], object], *, unharmed: bool = False) -> bool:
         """Do it; return whether the process survived and had its say. What it sent is in the queues either way."""
         stage, draw = self.stage, self._random
         fate = 1.0 if unharmed else draw.random()
@@ -129,7 +151,7 @@ class Story:
             self._finish(work())
             self.collect()
             return True
-        step, after = draw.randint(1, _STEPS_TO_DIE_AT), draw.random() < 0.5
+        step, after = draw.randint(1, _STEPS[kind]), draw.random() < 0.5
         plan = stage.storm_plan
         if fate < 0.13:
             plan.arm(dies_at=step, after=after)
@@ -139,6 +161,7 @@ class Story:
             self._finish(work())
         except Killed:
             self._tell(f"killed {'after' if after else 'before'} step {step}: {plan.died_at}")
+            self._happened[f"died at: {plan.died_at}"] += 1
         except StoreUnavailable:
             if not plan.lost:
                 raise
@@ -152,9 +175,10 @@ class Story:
         return False
 
     def _finish(self, report: Any) -> None:
-        """A report that tells of failures is a failure, unless the database was away."""
+        """A report that tells of failures is a failure, unless what it could not reach was away."""
         for error in getattr(report, "failures", {}).values():
-            if not (self.stage.storm_plan.lost and isinstance(error, StoreUnavailable)):
+            was_away = isinstance(error, PublishFailed | WorkflowUnavailable)
+            if not was_away and not (self.stage.storm_plan.lost and isinstance(error, StoreUnavailable)):
                 raise error
 
     def collect(self) -> None:
@@ -168,7 +192,7 @@ class Story:
         return app.decide(int(str(message["occurrence_id"]))) if queue == "decide" else app.send(message)
 
     def _deliver(self, queue: str, message: Mapping[str, object], *, unharmed: bool = False) -> None:
-        if not self._in_a_process(lambda: self._handle(queue, message), unharmed=unharmed):
+        if not self._in_a_process(queue, lambda: self._handle(queue, message), unharmed=unharmed):
             self.messages[queue].append(message)
 
     def deliver_all(self, *, unharmed: bool = False) -> None:
@@ -179,10 +203,10 @@ class Story:
                 self._deliver(queue, message, unharmed=unharmed)
 
     def _scan(self) -> None:
-        self._in_a_process(lambda: self.stage.app.tick(budget_sec=10))
+        self._in_a_process("scan", lambda: self.stage.app.tick(budget_sec=10))
 
     def _follow(self) -> None:
-        self._in_a_process(self.stage.reconcile)
+        self._in_a_process("follow", self.stage.reconcile)
 
     def _minute(self) -> None:
         self.stage.forward(59)
@@ -194,9 +218,11 @@ class Story:
         self._follow()
 
     def _unfollowed(self) -> None:
-        """Nobody follows for as long as locks of the unsent live, while prices turn."""
-        for _ in range(3):
-            self._price()
+        """Nobody follows for as long as locks of the unsent live, while prices turn; a machine may not be heard, too."""
+        if self._random.random() < 0.5:
+            self.stage.silence(self._random.randint(1, MACHINES), silent=True)
+        for _ in range(4):
+            self._move_on()
             self.stage.forward(170)
             self.stage.report()
             self._scan()
@@ -204,7 +230,7 @@ class Story:
 
     def _meanwhile(self) -> None:
         """People change their minds between a decision and its sending."""
-        self._price()
+        self._move_on()
         self.stage.forward(61)
         self.stage.report()
         self._scan()
@@ -212,7 +238,17 @@ class Story:
         for message in decided:
             self._deliver("decide", message)
         self.stage.forward(1)
-        self._random.choice((self._lease, self._freeze, self._disable, self._mode, self._hold))()
+        self._random.choice(
+            (
+                self._lease_away,
+                self._lease_away,
+                self._freeze,
+                self._freeze,
+                self._disable,
+                self._mode,
+                self._hold,
+            )
+        )()
         self.stage.forward(1)
         self.deliver_all()
 
@@ -239,14 +275,26 @@ class Story:
             del messages[: self._random.randint(0, len(messages))]
 
     def _notify(self) -> None:
-        self._in_a_process(lambda: self.stage.app.notify(budget_sec=5))
+        self._in_a_process("notify", lambda: self.stage.app.notify(budget_sec=5))
 
     def _sample(self) -> None:
         self.stage.report()
-        self._in_a_process(lambda: self.stage.app.sampling(budget_sec=10))
-        self.stage.states.before = self._stop_at(self._random.randint(3, 60))
+        self._in_a_process("sample", lambda: self.stage.app.sampling(budget_sec=10))
+        self.stage.states.before = self._stop_at(self._random.randint(3, 120))
+        self.stage.app.__dict__["benchmark"] = self._step_of_a_benchmark
         self.stage.states.run_all()
+        del self.stage.app.__dict__["benchmark"]
         self.stage.states.before = lambda _: None
+
+    def _step_of_a_benchmark(self, step: str, **which: Any) -> Any:
+        """A step's process may die, which its state machine learns as a failure of the task."""
+        taken: list[Any] = []
+        self._in_a_process(
+            "benchmark", lambda: taken.append(type(self.stage.app).benchmark(self.stage.app, step, **which))
+        )
+        if not taken:
+            raise TaskFailed
+        return taken[0]
 
     def _stop_at(self, state: int) -> Callable[[str], None]:
         left = [state]
@@ -266,8 +314,8 @@ class Story:
 
     def _by_hand(self, work: Callable[[], object]) -> None:
         """What a person asks for; a refusal that says why is an answer."""
-        with suppress(ExecutionTargetUnavailable, NothingToRelease, KeyConflict):
-            self._in_a_process(work)
+        with suppress(ExecutionTargetUnavailable, NothingToRelease, KeyConflict, CommandWithheld):
+            self._in_a_process("by hand", work)
 
     def _run_policy(self) -> None:
         policy, request = self._policy(), f"p{self._random.randint(1, 4)}"
@@ -281,6 +329,23 @@ class Story:
             )
         )
         self.collect()
+
+    def _command(self) -> None:
+        """An operator moves machines, with all of the database or as the tenant sees it; some requests come twice."""
+        draw, app = self._random, self.stage.app
+        action = draw.choice(list(CommandKind))
+        machines = draw.sample(range(1, MACHINES + 1), draw.randint(1, MACHINES))
+        project = draw.choice((1, 2)) if action in {CommandKind.SWITCH, CommandKind.START} else None
+        asked = command_request(action=action, machine_ids=machines, project_id=project, why="storm")
+        request, store = (
+            f"o{draw.randint(1, 4)}",
+            app.store.of_tenant("acme") if draw.random() < 0.5 else None,
+        )
+        self._tell(f"{action} of {sorted(machines)} as {request}")
+        work = partial(app.command, asked, tenant_id="acme", request_id=request, by="op", store=store)
+        self._by_hand(work)
+        if draw.random() < 0.3:
+            self._by_hand(work)
 
     def _run_conversation(self) -> None:
         schedule, request = self._random.choice((3, 4)), f"c{self._random.randint(1, 4)}"
@@ -312,7 +377,12 @@ class Story:
         self._by_hand(lambda: control.set_mode(self.stage.app.store, policy, mode, by="op", why="storm"))
 
     def _lease(self) -> None:
-        holder = self._random.choice(("blsflow", "legacy"))
+        self._give_lease(self._random.choice(("blsflow", "legacy")))
+
+    def _lease_away(self) -> None:
+        self._give_lease("legacy")
+
+    def _give_lease(self, holder: str) -> None:
         self._tell(holder)
         self._by_hand(
             lambda: control.lease(self.stage.app.store, "acme", holder=holder, by="op", why="storm")
@@ -340,21 +410,51 @@ class Story:
                 lambda attempt=attempt: control.release(self.stage.app.store, attempt, by="op", why="storm")  # type: ignore[misc]
             )
 
+    def _give_up(self) -> None:
+        """What is begun has no end that anybody could confirm, until an operator closes it."""
+        self.stage.device_control.faults.profile = DeviceFaults(hang_sec=0.0, does_nothing_rate=1.0)
+        self.stage.faults(endless_rate=1.0)
+        self._move_on()
+        self._minute()
+        self.stage.forward(905)
+        self.stage.report()
+        self._release()
+
     # ------------------------------------------------------------ the outside
 
     def _device_faults(self) -> None:
         faults = self._random.choice(_DEVICE_FAULTS)
         self._tell(str(dict(faults)))
+        self._happened.update(f"device control: {each}" for each in faults)
         self.stage.device_control.faults.profile = DeviceFaults(**{"hang_sec": 0.0, **faults})
+        if self._random.random() < 0.6:
+            self._move_on()
+
+    def _move_on(self) -> None:
+        """Have machines somewhere to go: the coin that the first one does not run earns more."""
+        prices = sorted(self.stage.prices_now.values())
+        other, own = ("A", "B") if self.stage.world.reading(1).project_id == 2 else ("B", "A")
+        self._tell(f"{other} earns more")
+        self.stage.quote(own, prices[0])
+        self.stage.quote(other, prices[1])
+
+    def _at_a_loss(self) -> None:
+        action = self._random.choice(("keep", "stop", "power_off"))
+        self._tell(action)
+        self.stage.rows(
+            f"update smart_schedule_policy_groups set negative_profit_action = '{action}' where id = 1"
+        )
 
     def _run_faults(self) -> None:
         faults = self._random.choice(_RUN_FAULTS)
         self._tell(str(dict(faults)))
+        self._happened.update(f"execution service: {each}" for each in faults)
         self.stage.faults(**{"run_sec": self._random.choice((5.0, 40.0, 200.0)), **faults})
 
     def _feed_faults(self) -> None:
         faults = self._random.choice(_FEED_FAULTS)
         self._tell(str(dict(faults)))
+        self._happened.update(f"feed: {each}" for each in faults)
         self.stage.feed.faults.profile = ProfitFaults(**faults)
 
     def _price(self) -> None:
@@ -381,9 +481,23 @@ class Story:
         )
         self._tell(f"{kind} {project} of machine {machine}")
         self.stage.world.command(machine, kind, project)  # type: ignore[arg-type]
+        if self._random.random() < 0.5:
+            self._minute()
 
-    def _gap(self) -> None:
-        self.stage.tariff_gap(there=self._random.random() < 0.6)
+    def _tariff(self) -> None:
+        name = self._random.choice(list(TARIFFS))
+        self._tell(name)
+        self.stage.tariff(name)
+
+    def _lose_benchmark(self) -> None:
+        self.stage.lose_benchmark(self._random.randint(1, MACHINES), self._random.choice((1, 2)))
+
+    def _publisher_faults(self) -> None:
+        refuses, is_unclear = self._random.choice(((True, False), (False, True), (False, False)))
+        self.stage.publisher.refuses, self.stage.publisher.is_unclear = refuses, is_unclear
+
+    def _workflow_faults(self) -> None:
+        self.stage.states.unavailable = self._random.random() < 0.6
 
     # ------------------------------------------------------------ rest
 
@@ -393,6 +507,7 @@ class Story:
         stage.device_control.faults.profile = DeviceFaults(hang_sec=0.0)
         stage.faults()
         stage.feed.faults.profile = ProfitFaults()
+        stage.publisher.refuses = stage.publisher.is_unclear = stage.states.unavailable = False
         for machine in range(1, MACHINES + 1):
             stage.silence(machine, silent=False)
         stage.rows(
@@ -408,9 +523,10 @@ class Story:
             stage.forward(131 if turn % 3 else 5)
             stage.report()
             if turn % 3 == 1:
-                self._in_a_process(lambda: stage.app.tick(budget_sec=10), unharmed=True)
+                self._in_a_process("scan", lambda: stage.app.tick(budget_sec=10), unharmed=True)
             self.deliver_all(unharmed=True)
-            self._in_a_process(stage.reconcile, unharmed=True)
+            with without_maintenance():
+                self._in_a_process("follow", stage.reconcile, unharmed=True)
             self.watch.nothing_is_sent_twice()
             self.watch.what_is_at_work_is_held()
             left = self.watch.left()
@@ -418,11 +534,11 @@ class Story:
             if not kinds:
                 return
             if "benchmark run" in kinds:
-                self._in_a_process(lambda: stage.app.sampling(budget_sec=10), unharmed=True)
+                self._in_a_process("sample", lambda: stage.app.sampling(budget_sec=10), unharmed=True)
                 stage.states.run_all()
             if "notification" in kinds:
-                self._in_a_process(lambda: stage.app.notify(budget_sec=5), unharmed=True)
-                if kinds == {"notification"}:
+                self._in_a_process("notify", lambda: stage.app.notify(budget_sec=5), unharmed=True)
+                if not self.watch.left():
                     return
         raise Violation(f"left at rest: {self.watch.left()}")
 
@@ -433,21 +549,40 @@ class Story:
                 self.stage.world.command(machine, "start", 1)
 
     def counts(self) -> Counter[str]:
-        """What the outside saw, for the record of a storm."""
-        device, runs = self.stage.device_control, self.stage.execution
-        return Counter(
+        """What happened, for the record of a storm: what the outside saw, what was told in the log, and each event."""
+        stage, watch = self.stage, self.watch
+        device, runs = stage.device_control, stage.execution
+        counted = Counter(
             {
                 "events": len(self.told),
                 "batches sent": sum(entry.posts for entry in device._ledger.values()),
                 "jobs begun": len(device._jobs),
+                "machines refused": sum(len(job.refused) for job in device._jobs.values()),
+                "machines failed": sum(len(job.failed) for job in device._jobs.values()),
                 "prompts sent": sum(entry.posts for entry in runs._ledger.values()),
                 "processes killed": sum("killed" in line for line in self.told),
                 "connections lost": sum("connection lost" in line for line in self.told),
-                "notifications": sum(self.stage.publisher.published.values()),
-                "decisions": self.watch.decisions,
-                "moves decided": self.watch.moves,
+                "notifications": sum(stage.publisher.published.values()),
+                "decisions": watch.decided.total(),
+                "moves decided": watch.moves,
+                **{f"decided: {what}": times for what, times in watch.decided.items()},
+                **{f"passed: {name}": times for name, times in stage.storm_plan.passed.items()},
+                **{f"logged: {code}": times for code, times in stage.rows(_LOGGED)},
             }
         )
+        stage.storm_plan.passed.clear()
+        return counted + self._happened
+
+    def _beginnings(self) -> list[tuple[float, str, Callable[[], object]]]:
+        """What may be so before the first minute, which moves more than any other."""
+        return [
+            (0.5, "device control changes", self._device_faults),
+            (0.3, "the execution service changes", self._run_faults),
+            (0.15, "the feed changes", self._feed_faults),
+            (0.2, "the tariff changes", self._tariff),
+            (0.4, "what is done at a loss changes", self._at_a_loss),
+            (0.05, "an operator's command", self._command),
+        ]
 
     def _all(self) -> list[tuple[int, tuple[str, Callable[[], object]]]]:
         return [
@@ -459,10 +594,10 @@ class Story:
             (6, ("a late message", self._late)),
             (3, ("messages are lost", self._lose)),
             (8, ("a follower", self._follow)),
-            (8, ("people change their minds", self._meanwhile)),
-            (4, ("nobody follows for a while", self._unfollowed)),
-            (4, ("notify", self._notify)),
-            (3, ("sampling", self._sample)),
+            (10, ("people change their minds", self._meanwhile)),
+            (5, ("nobody follows for a while", self._unfollowed)),
+            (6, ("notify", self._notify)),
+            (6, ("sampling", self._sample)),
             (10, ("device control changes", self._device_faults)),
             (6, ("the execution service changes", self._run_faults)),
             (8, ("the feed changes", self._feed_faults)),
@@ -470,7 +605,11 @@ class Story:
             (8, ("the clock jumps", self._jump)),
             (5, ("a machine falls silent or is heard", self._silence)),
             (4, ("a foreign command", self._foreign)),
-            (3, ("the tariff has a gap or none", self._gap)),
+            (6, ("the tariff changes", self._tariff)),
+            (3, ("a benchmark is lost", self._lose_benchmark)),
+            (3, ("publishing changes", self._publisher_faults)),
+            (2, ("the state machine is away or back", self._workflow_faults)),
+            (6, ("an operator's command", self._command)),
             (4, ("a policy is run by hand", self._run_policy)),
             (4, ("a conversation is run by hand", self._run_conversation)),
             (4, ("a cancel", self._cancel)),
@@ -482,6 +621,7 @@ class Story:
             (2, ("a pause or its end", self._pause)),
             (2, ("a hold or its end", self._hold)),
             (3, ("an operator closes what nobody can confirm", self._release)),
+            (2, ("an operator gives up", self._give_up)),
         ]
 
 

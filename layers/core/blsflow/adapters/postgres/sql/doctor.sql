@@ -62,10 +62,11 @@ where t.execution_mode = 'execute' and d.action in ('switch', 'start', 'stop', '
 order by d.tick_id, d.machine_id limit :page_size::integer
 
 -- name: doctor_machines_in_two_attempts
--- A machine is commanded by one attempt at a time.
-select machine_id, array_agg(attempt_id) as attempt_ids
-from smart_schedule_attempt_machines where state = 'pending'
-group by machine_id having count(*) > 1 limit :page_size::integer
+-- A machine is commanded by one attempt at a time; one that expired unsent, and waits to be closed, commands nothing.
+select m.machine_id, array_agg(m.attempt_id) as attempt_ids
+from smart_schedule_attempt_machines m join smart_schedule_attempts a on a.id = m.attempt_id
+where m.state = 'pending' and (a.state <> 'prepared' or a.valid_until > now())
+group by m.machine_id having count(*) > 1 limit :page_size::integer
 
 -- name: doctor_freed_too_early
 -- A machine whose end is not confirmed is locked, under the token of its attempt.
@@ -88,12 +89,13 @@ where l.freed_at is null and l.expires_at > now()
 order by l.machine_id limit :page_size::integer
 
 -- name: doctor_attempts_without_end
--- An attempt with no open machine has ended, and one that has ended has no open machine.
+-- An attempt that has ended has no open machine; one without any, all of them refused, ends when it is next followed.
 select a.id as attempt_id, a.state, count(m.*) filter (where m.state = 'pending') as open_machines
 from smart_schedule_attempts a left join smart_schedule_attempt_machines m on m.attempt_id = a.id
 where a.kind = 'device_batch'
 group by a.id
 having (a.ended_at is null) <> (count(m.*) filter (where m.state = 'pending') > 0)
+   and (a.ended_at is not null or coalesce(a.dispatched_at, a.prepared_at) < now() - :patience::interval)
 limit :page_size::integer
 
 -- name: doctor_unsent_attempts
