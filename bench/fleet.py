@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from contextlib import closing, contextmanager
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 from urllib.parse import quote
 
-from bench.measuring import seconds
+from bench.measuring import seconds, spread
 from blsflow.adapters.postgres.connection import Session
 from blsflow.adapters.postgres.migrate import migrate
 from local.stack.postgres import EmbeddedPostgres
@@ -101,6 +103,11 @@ def counted_exchanges(session: Session) -> int:
     return sum(exchanges.values()) + copies_in
 
 
+def _processor_sec(pid: int) -> float:
+    """How long a process has run so far, as Linux counts."""
+    return int(Path(f"/proc/{pid}/schedstat").read_text().split()[0]) / 1e9
+
+
 class Tick:
     """The product over a database, deciding one tick after the other in one warm session."""
 
@@ -109,12 +116,27 @@ class Tick:
     def __init__(self, session: Session) -> None:
         self._session = session
         self._application = start(url_of(session.address))
+        self.processor: list[tuple[float, float]] = []
+        """Of each tick: seconds of processor time that this process, and its server process, took."""
 
     def seconds(self) -> float:
         """Forget what the last tick left, record the next, and return how long it takes to be decided and committed."""
         next_tick(self._session)
         self._application.tick(budget_sec=30)
-        return seconds(self._decide)
+        with self._application.store.transaction() as tx:
+            server = int(tx._session.run("select pg_backend_pid()")[0][0])  # noqa: SLF001 - the product's own session
+        before = time.process_time(), _processor_sec(server)
+        took = seconds(self._decide)
+        self.processor.append((time.process_time() - before[0], _processor_sec(server) - before[1]))
+        return took
+
+    def processor_figures(self) -> dict[str, str]:
+        """The medians, for people."""
+        ours, servers = zip(*self.processor[1:], strict=True)
+        return {
+            "processor time of decide": spread(ours),
+            "processor time of its server process": spread(servers),
+        }
 
     def _decide(self) -> None:
         self.report = decide_waiting(self._application)

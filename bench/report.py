@@ -23,6 +23,7 @@ _RESULTS: Final = Path(__file__).with_name("results.json")
 _DOCUMENT: Final = _REPOSITORY / "docs" / "performance.md"
 _PICTURES: Final = Path(__file__).with_name("results")
 _SOAK: Final = _PICTURES / "soak.json"
+_NOTES: Final = Path(__file__).with_name("notes.md")
 _HEAD: Final = """\
 # Performance
 
@@ -85,6 +86,8 @@ def write(order: Sequence[str]) -> None:
         + "\n\n## Where and when\n\n| part | at | on |\n|---|---|---|\n"
         + "\n".join(measured)
         + "\n"
+        + "\n"
+        + _NOTES.read_text()
         + _pictures(row["plot"] for part in results.values() for row in part["rows"] if row.get("plot"))
         + _soak()
     )

@@ -54,7 +54,12 @@ def _at_rest(session: Session) -> Iterator[Row]:
     )
     work, product = _WORK.format(machines=MACHINES, share=_share(tick)), found["product"]
     yield ratio_row(
-        work, "one SQL statement, bare decisions only", product, found["statement"], Bound(limit=1.5)
+        work,
+        "one SQL statement, bare decisions only",
+        product,
+        found["statement"],
+        Bound(limit=1.5),
+        figures=tick.processor_figures(),
     )
     yield ratio_row(
         work,
