@@ -39,7 +39,7 @@ _CALLS: Final = {
     "notify": "notify(budget_sec=9)",
 }
 _NOTHING_DUE: Final = "update smart_schedule_schedules set next_run_at = now() + interval '1 day'"
-_WITH_BOTO3: Final = "\nfrom blsflow.adapters.aws import _client; _client('{service}')"
+_WITH_CLIENT: Final = "\nfrom blsflow.adapters.aws import _client; _client('{service}')"
 _SERVICES: Final = {"notify": "sns", "reconcile": "stepfunctions"}
 _TIMED: Final = """
 import sys, time
@@ -68,7 +68,9 @@ def run() -> Iterator[Row]:
         for name, call in _CALLS.items():
             codes[name] = _FIRST_QUERY.format(name=name)
             codes[f"{name}, first message"] = _FIRST_MESSAGE.format(name=name, call=call)
-            codes[f"{name} with boto3"] = codes[name] + _WITH_BOTO3.format(service=_SERVICES.get(name, "sqs"))
+            codes[f"{name} with its AWS client"] = codes[name] + _WITH_CLIENT.format(
+                service=_SERVICES.get(name, "sqs")
+            )
         codes["api"] = _FIRST_QUERY.format(name="api")
         found = interleaved(
             {name: partial(_started, code, environment) for name, code in codes.items()}, rounds=_ROUNDS
@@ -81,7 +83,7 @@ def run() -> Iterator[Row]:
             "`import pg8000.native` and Powertools' Logger",
             measured,
             against,
-            None if more else Bound(limit=4 if name == "api" else 3 if name.endswith("boto3") else 1.3),
+            None if more else Bound(limit=4 if name == "api" else 3 if name.endswith("client") else 1.3),
         )
 
 

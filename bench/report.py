@@ -86,8 +86,7 @@ def write(order: Sequence[str]) -> None:
         + "\n\n## Where and when\n\n| part | at | on |\n|---|---|---|\n"
         + "\n".join(measured)
         + "\n"
-        + "\n"
-        + _NOTES.read_text()
+        + (f"\n{remarks}" if (remarks := _NOTES.read_text()) else "")
         + _pictures(row["plot"] for part in results.values() for row in part["rows"] if row.get("plot"))
         + _soak()
     )

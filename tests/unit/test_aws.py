@@ -124,6 +124,21 @@ def test_a_call_that_fails_loses_its_own_batch_only(monkeypatch: pytest.MonkeyPa
     assert sorted(body["occurrence_id"] for body in bodies(queue_url)) == list(range(10, 25))
 
 
+def test_without_a_client_nothing_is_enqueued_and_the_caller_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """R11.3: a region that nobody set is told like any other reason; what was committed goes out with the next tick."""
+
+    def no_region(service: str) -> Any:
+        raise ValueError(f"{service}: You must specify a region.")
+
+    monkeypatch.setattr(aws, "_client", no_region)
+    queue = aws.SqsQueue("https://sqs.invalid/decide")
+    with pytest.raises(
+        EnqueueFailed, match=r"none of 2 messages was enqueued: sqs: You must specify a region"
+    ):
+        queue.send([{"occurrence_id": 1}, {"occurrence_id": 2}])
+    queue.send([])
+
+
 def test_a_queue_that_is_not_there_is_told_in_our_own_words() -> None:
     """R8.3: AWS's error types stay behind the port."""
     with pytest.raises(EnqueueFailed, match="1 of 1 messages"):

@@ -49,8 +49,13 @@ class SqsQueue:
 
     def send(self, messages: Sequence[Mapping[str, object]]) -> None:
         """Enqueue all messages; `EnqueueFailed` tells how many were not, after all batches were tried."""
+        if not messages:
+            return
         batches = [messages[start : start + _BATCH] for start in range(0, len(messages), _BATCH)]
-        client = _client("sqs")  # made before the threads share it: only using one is safe from many
+        try:
+            client = _client("sqs")  # made before the threads share it: only using one is safe from many
+        except Exception as error:
+            raise EnqueueFailed(f"none of {len(messages)} messages was enqueued: {error}") from error
         with ThreadPoolExecutor(_BATCHES_UNDER_WAY, thread_name_prefix="enqueue") as pool:
             causes = [
                 cause for refused in pool.map(partial(self._send, client), batches) for cause in refused

@@ -149,12 +149,15 @@ class DecisionSpool:
         )  # fmt: skip
 
     def finish(self) -> Iterator[bytes]:
-        """Complete the rows, and return them in pieces; nothing is left of them afterwards."""
+        """Complete the rows, and return them in pieces."""
         self._parts.append(_TRAILER)
         self._flush()
         self._spool.seek(0)
-        with self._spool:
-            yield from iter(partial(self._spool.read, _PIECE_BYTES), b"")
+        return iter(partial(self._spool.read, _PIECE_BYTES), b"")
+
+    def forget(self) -> None:
+        """Leave nothing of the rows."""
+        self._spool.close()
 
     def _flush(self) -> None:
         self._spool.write(b"".join(self._parts))

@@ -40,10 +40,13 @@ class _DecisionSink(DecisionSpool):
         self._session = session
 
     def close(self) -> None:
-        self._session.copy(
-            f"copy smart_schedule_machine_decisions ({DECISION_COLUMNS}) from stdin (format binary)",
-            self.finish(),
-        )
+        try:
+            self._session.copy(
+                f"copy smart_schedule_machine_decisions ({DECISION_COLUMNS}) from stdin (format binary)",
+                self.finish(),
+            )
+        finally:
+            self.forget()
 
 
 class DecideQueries(Part):
