@@ -158,7 +158,8 @@ def test_what_is_unclear_is_cancelled_by_its_key(scene: ConversationScene) -> No
     scene.later(_SOON)
     assert scene.occurrences() == [["cancelled", "run_cancelled"]]
     scene.faults(timeout_before_effect_rate=1.0)
-    scene.minute()
+    scene.reach(schedule)
+    scene.converse()
     scene.faults()
     scene.cancel(schedule, scene.newest())
     scene.later(_SOON)

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from blsflow.domain.errors import InvalidExecutionRequest
 from blsflow.domain.policy import ExecutionMode
 from blsflow.flow import control, schedules
 from blsflow.flow.versions import VersionConflict
@@ -35,7 +34,7 @@ def test_a_mode_is_set_on_the_record_and_stops_what_was_decided_under_another(
 
 def test_a_policys_tick_is_not_paused_behind_its_back(database: DatabaseAddress) -> None:
     """R6.3, R9.1: a policy stops ticking by being disabled, with who and why; its schedule alone is not paused."""
-    with Scene(database) as scene, pytest.raises(InvalidExecutionRequest, match="blsflow disable"):
+    with Scene(database) as scene, pytest.raises(schedules.TickOfPolicy, match="blsflow disable"):
         schedules.pause_schedule(scene.app.store, 1, paused=True)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -124,7 +124,11 @@ def test_a_scan_delivered_again_changes_nothing(scene: Scene) -> None:
 
 def test_a_planned_time_that_is_recorded_is_not_recorded_again(scene: Scene) -> None:
     """R8.3: even with the cursor put back by hand onto a time that was recorded, that time runs once."""
-    _planned(scene, {"kind": "interval", "every_sec": 3600}, ago=timedelta(seconds=30))
+    half_an_hour_away = (
+        datetime.now(UTC) - timedelta(minutes=30)
+    ).isoformat()  # so that no other comes due meanwhile
+    rule = {"kind": "interval", "every_sec": 3600, "anchor": half_an_hour_away}
+    _planned(scene, rule, ago=timedelta(seconds=30))
     scene.session.run("create table kept as select next_run_at from smart_schedule_schedules where id = 1")
     assert _tick(scene).recorded == 1
     scene.session.run("update smart_schedule_schedules set next_run_at = (select next_run_at from kept)")
