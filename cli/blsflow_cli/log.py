@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import sys
 import time
-from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
@@ -15,7 +14,7 @@ from blsflow.domain.texts import render
 from blsflow.ports.errors import StoreUnavailable
 from blsflow_cli.deployment import deployment
 from blsflow_cli.offline import JsonOption  # noqa: TC001 - typer reads the annotations
-from blsflow_cli.options import OptionalPolicy, moment, plain
+from blsflow_cli.options import Lang, Language, OptionalPolicy, moment, plain
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -28,13 +27,6 @@ _POLL_SEC: Final = 1.0
 _LONGEST_WAIT_SEC: Final = 30.0
 
 
-class Lang(StrEnum):
-    """The languages that texts exist in."""
-
-    EN = "en"
-    ZH = "zh"
-
-
 def logs(
     policy: OptionalPolicy = None,
     *,
@@ -42,7 +34,7 @@ def logs(
         bool, typer.Option("--follow", "-f", help="Go on with what comes, until interrupted.")
     ] = False,
     lines: Annotated[int, typer.Option("--lines", "-n", min=0, help="How many events to begin with.")] = 50,
-    lang: Annotated[Lang, typer.Option(help="The language of the texts.")] = Lang.EN,
+    lang: Language = Lang.EN,
     as_json: JsonOption = False,
 ) -> None:
     """Show the newest log events, a line each; with --follow, go on with every event that comes.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import getpass
 from datetime import UTC, date, datetime
+from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -21,6 +22,14 @@ def _said(text: str) -> str:
     return text.strip()
 
 
+class Lang(StrEnum):
+    """The languages that texts exist in."""
+
+    EN = "en"
+    ZH = "zh"
+
+
+Language = Annotated[Lang, typer.Option("--lang", help="The language of the texts.")]
 PolicyArgument = Annotated[int, typer.Argument(metavar="POLICY", help="The policy's id.", min=1)]
 OptionalPolicy = Annotated[
     int | None, typer.Argument(metavar="[POLICY]", help="Only this policy, by its id.", min=1)

@@ -104,5 +104,6 @@ def test_readiness_says_what_is_wanting(blsflow: Callable[..., Ended]) -> None:
     assert document["machines"]["machines"] > 0
     shown = blsflow("readiness", 1)
     assert (shown.returncode, "not ready" in shown.stdout) == (1, True)
-    assert "executor_unconfigured" in shown.stdout
+    assert "executor_unconfigured: No device-control service" in shown.stdout
+    assert "executor_unconfigured: 未配置设备控制服务" in blsflow("readiness", 1, "--lang", "zh").stdout
     assert blsflow("readiness", 99).returncode == 2

@@ -18,7 +18,7 @@ SHOWN: Final[Mapping[str, str]] = {
     "list_policies": "items.document items.version items.enabled items.execution_mode",
     "read_policy_status": "freeze.cause freeze.detail newest_tick lease.held open_attempts live_locks next_run_at"
     " sampling.lost_cny sampling.lost_minutes",
-    "read_readiness": "ready findings.code tariff_gaps tariff_overlaps prices.age_sec machines.reports_stale",
+    "read_readiness": "ready findings.texts.zh tariff_gaps tariff_overlaps prices.age_sec machines.reports_stale",
     "dry_run_policy": "counts gain_cny_per_day obstacles shown.meaning shown.meaning_zh shown.hurdles.cleared",
     "list_ticks": "items.counts items.gain_cny_per_day items.failure",
     "list_decisions": "items.action items.reason items.current_net_cny_per_day items.best_net_cny_per_day",
