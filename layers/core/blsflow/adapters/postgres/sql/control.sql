@@ -74,7 +74,8 @@ where id = :policy_id::bigint and (:tenant_id::text is null or tenant_id = :tena
 
 -- name: policy_status
 -- Where every policy stands: state, freeze, last tick, open work.
-select p.id, p.tenant_id, p.name, p.version, p.mode, p.execution_mode, p.enabled, p.consecutive_failures, p.tariff_problems,
+select p.id, p.tenant_id, p.name, p.version, p.mode, p.execution_mode, p.enabled, p.max_benchmarks, p.consecutive_failures,
+       p.tariff_problems,
        f.cause as frozen_for, f.frozen_at, f.frozen_by, f.detail as freeze_detail,
        t.id as tick_id, t.ticked_at, t.machines, t.counts, t.failure, t.gain_cny_per_day, s.next_run_at, s.broken,
        (select count(*) from smart_schedule_attempts a
