@@ -41,9 +41,9 @@ $(VENV)/.uv: requirements-bootstrap.txt
 
 $(VENV)/.ready: $(VENV)/.uv requirements-dev.txt pyproject.toml
 	@echo "setup 2/3: dependencies from requirements-dev.txt"
-	@VIRTUAL_ENV=$(abspath $(VENV)) $(UV) pip install --quiet --require-hashes -r requirements-bootstrap.txt -r requirements-dev.txt
+	@VIRTUAL_ENV="$(CURDIR)/$(VENV)" $(UV) pip install --quiet --require-hashes -r requirements-bootstrap.txt -r requirements-dev.txt
 	@echo "setup 3/3: the project itself, editable"
-	@VIRTUAL_ENV=$(abspath $(VENV)) $(UV) pip install --quiet --no-deps --no-build-isolation --editable .
+	@VIRTUAL_ENV="$(CURDIR)/$(VENV)" $(UV) pip install --quiet --no-deps --no-build-isolation --editable .
 	@touch $@
 
 tools: $(TOOLS)/.sam $(TOOLS)/.emulator ## install the SAM CLI and the AWS emulator, each into an environment of its own
@@ -86,7 +86,7 @@ bench: tools $(VENV)/.bench ## measure speed against the yardsticks in bench/, w
 	$(BIN)/python -m bench $(PARTS)
 
 $(VENV)/.bench: requirements-bench.txt | $(VENV)/.ready
-	@VIRTUAL_ENV=$(abspath $(VENV)) $(UV) pip install --quiet --require-hashes -r $<
+	@VIRTUAL_ENV="$(CURDIR)/$(VENV)" $(UV) pip install --quiet --require-hashes -r $<
 	@touch $@
 
 ## --- running it
@@ -129,7 +129,7 @@ validate: tools ## validate and lint the template
 	$(SAM) validate --lint
 
 build: tools ## build for AWS (arm64, the template's own Python); compiles if that Python is on the path
-	PYTHON=$(abspath $(BIN)/python) $(SAM) build
+	PYTHON="$(CURDIR)/$(BIN)/python" $(SAM) build
 
 clean: ## remove the environments and everything built
 	rm -rf $(VENV) $(TOOLS) .aws-sam build
