@@ -5,6 +5,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Callable
+from importlib import metadata
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -361,3 +362,10 @@ def test_installed_command() -> None:
         timeout=60,
     )
     assert json.loads(found.stdout)["counts"] == {"stop/negative_profit": 1}
+
+
+@pytest.mark.parametrize("words", [["--version"], ["--version", "status"]])
+def test_the_version_is_told_and_nothing_else_is_done(blsflow: Command, words: list[str]) -> None:
+    """R11.5: `blsflow --version` needs no command."""
+    ended = blsflow(*words)
+    assert (ended.returncode, ended.stdout) == (0, f"blsflow {metadata.version('blsflow-scheduler')}\n")
