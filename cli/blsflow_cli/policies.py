@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from blsflow.domain.catalogue import word
 from blsflow.domain.explain import explain
+from blsflow.domain.occurrence import OccurrenceState
 from blsflow.domain.policy import ExecutionMode  # noqa: TC001 - typer reads the annotations
 from blsflow.flow import control
 from blsflow.flow.control import UnknownPolicy
@@ -190,6 +192,7 @@ def run(
     """Tick a policy now. Repeated with the same request id it is the same run, however often.
 
     Without a decide queue in the settings it decides in this process; `blsflow execute` sends what it prepared.
+    Exit code 1: nothing was decided, and the occurrence says why.
 
     For example:
 
@@ -200,6 +203,9 @@ def run(
             application.store, policy, request_id=request_id, decide_queue=application.decide_queue, by=by
         )
         ticks = decide_recorded(application)
+    refused = [tick.report.outcome for tick in ticks if tick.report.policy_id is None]
+    if not ticks and requested.state in {OccurrenceState.SKIPPED, OccurrenceState.FAILED}:
+        refused = [requested.reason or requested.state]
     if as_json:
         print_json(
             {
@@ -210,11 +216,15 @@ def run(
                 "ticks": [tick.document() for tick in ticks],
             }
         )
-        return
-    known = "" if requested.is_new else f", asked for before and {requested.state}"
-    typer.echo(f"occurrence {requested.occurrence_id}{known}")
-    for tick in ticks:
-        typer.echo(tick.line())
+    else:
+        known = "" if requested.is_new else f", asked for before and {requested.state}"
+        why = "".join(f": nothing was decided, {code}: {word(code).en}" for code in refused)
+        typer.echo(f"occurrence {requested.occurrence_id}{known}{why}")
+        for tick in ticks:
+            if tick.report.policy_id is not None:
+                typer.echo(tick.line())
+    if refused:
+        raise typer.Exit(ExitCode.FINDING)
 
 
 def dry_run_command(
