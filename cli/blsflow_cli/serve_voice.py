@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from blsflow_cli.options import counted, moment, plain
-from blsflow_cli.work import reconcile_document, scan_document
+from blsflow_cli.work import prices_line, reconcile_document, scan_document
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -101,7 +101,7 @@ class PrintingPublisher:
 def _round_line(done: Round) -> str:
     parts = []
     if done.scan is not None:
-        parts.append(f"prices {done.scan.feed} ({done.scan.prices}), {done.scan.recorded} due")
+        parts.append(f"prices {prices_line(done.scan)}, {done.scan.recorded} due")
     if done.ticks:
         counts: Counter[str] = Counter()
         for tick in done.ticks:

@@ -274,6 +274,12 @@ def test_nothing_is_changed_without_a_reason(
 
 def test_a_manual_run_is_decided_once(blsflow: Command, deployed: DatabaseAddress) -> None:
     """R8.8: repeated with the same request id it is the same occurrence, decided once."""
+    blsflow("freeze", PROFIT_GUARD, "--reason", "to be looked at")
+    frozen = blsflow("run", PROFIT_GUARD, "--request-id", "while frozen")
+    assert (frozen.returncode, frozen.stdout.count("occurrence")) == (1, 1), frozen
+    assert "frozen: the policy is frozen" in frozen.stdout
+    assert blsflow("run", PROFIT_GUARD, "--request-id", "while frozen").returncode == 1
+    blsflow("enable", PROFIT_GUARD, "--reason", "looked at")
     first = blsflow("run", PROFIT_GUARD, "--request-id", "a", "--json").document()
     again = blsflow("run", PROFIT_GUARD, "--request-id", "a", "--json").document()
     assert [tick["outcome"] for tick in first["ticks"]] == ["decided"]
@@ -413,3 +419,14 @@ def test_a_backtest_tries_a_policy_on_what_is_on_record(blsflow: Command, deploy
     refused = blsflow("backtest", PROFIT_GUARD, *period, "--limit", 10)
     assert (refused.returncode, "take steps" in refused.stderr) == (2, True)
     assert blsflow("backtest", PROFIT_GUARD).returncode == 2
+
+
+@pytest.mark.usefixtures("fleet")
+def test_a_scan_without_prices_is_a_finding(blsflow: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    """R2.1: a feed that cannot be reached is named with its cause, at once and as long as it is not asked again."""
+    monkeypatch.setenv("BLSFLOW_SCHEDULER_PROFIT_API_BASE_URL", "http://127.0.0.1:1")
+    for again in ("", ", not asked again so soon"):
+        ended = blsflow("tick")
+        assert ended.returncode == 1
+        assert "prices: NONE from contract: connection, GET http://127.0.0.1:1" in ended.stdout
+        assert again in ended.stdout.splitlines()[0]

@@ -58,7 +58,7 @@ if TYPE_CHECKING:
         TrialTick,
     )
     from blsflow.ports.reconcile import AttemptStanding, FailedShare, OpenAges
-    from blsflow.ports.tick import DueSchedule, WaitingOccurrence
+    from blsflow.ports.tick import DueSchedule, FeedFetch, WaitingOccurrence
 
 
 class DecisionSink(Protocol):
@@ -90,8 +90,8 @@ class Transaction(
     now: datetime
 
     # tick
-    def newest_fetch_at(self, source: str) -> datetime | None:
-        """Return when the feed was last asked."""
+    def newest_fetch(self, source: str) -> FeedFetch | None:
+        """Return when the feed was last asked, and what came of it."""
 
     def store_snapshot(self, snapshot: ProfitSnapshot) -> int:
         """Keep the readings of a snapshot; return how many."""

@@ -62,7 +62,7 @@ else:
 
 PARTS: Final = {
     "tick.TickQueries": (
-        "newest_fetch_at store_snapshot store_fetch_failure due_schedules record_scan "
+        "newest_fetch store_snapshot store_fetch_failure due_schedules record_scan "
         "mark_broken close_unbegun close_finished_ticks unqueued_occurrences "
         "mark_occurrences_enqueued unqueued_attempts mark_attempts_enqueued"
     ),
