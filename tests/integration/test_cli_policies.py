@@ -85,6 +85,11 @@ def test_a_policy_document_is_refused_by_field(
             {"scope": [{"resource_type": "cluster", "resource_id": "4"}]},
             "scope[0].resource_id: there is no such cluster",
         ),
+        ({"tenant": "nrth-mining"}, "tenant: no machine, cluster or executor lease is of such a tenant"),
+        (
+            {"tenant": "nrth-mining", "time_zone": "Mars/Olympus", "candidates": [999]},
+            "tenant: no machine, cluster or executor lease is of such a tenant",
+        ),
         ({"min_dwell_sec": -1}, "min_dwell_sec: not a whole number"),
         ({"schedule": {"kind": "interval", "every_sec": 0}}, "schedule.every_sec:"),
     ):

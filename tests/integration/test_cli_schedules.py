@@ -158,8 +158,9 @@ def test_a_schedule_is_stored_changed_paused_and_archived(blsflow: Console, file
         ({"work": DOCUMENT["work"] | {"prompt": "  "}}, "work.prompt"),
         ({"work": DOCUMENT["work"] | {"model": "large"}}, "work.model"),
         ({"tenant": ""}, "tenant"),
+        ({"tenant": "nrth-mining"}, "tenant"),
     ],
-    ids=["zone", "zero", "text", "kind", "blank", "unknown", "nobody"],
+    ids=["zone", "zero", "text", "kind", "blank", "unknown", "nobody", "misspelt"],
 )
 def test_what_cannot_be_meant_is_named_and_not_stored(
     blsflow: Console, file: Path, changes: dict[str, Any], field: str

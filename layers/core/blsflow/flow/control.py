@@ -34,11 +34,12 @@ class UnknownPolicy(BlsflowError):
 
 
 class UnknownTenant(BlsflowError):
-    """A tenant of whom there is neither a machine nor a policy."""
+    """A tenant of whom there is no machine, cluster, policy or schedule."""
 
     def __init__(self, tenant_id: str) -> None:
         super().__init__(
-            f"tenant {tenant_id!r} has neither machines nor policies: `blsflow status` shows the tenants' names"
+            f"tenant {tenant_id!r} has no machine, cluster, policy or schedule: `blsflow fleet clusters` and "
+            "`blsflow status` show the tenants' names"
         )
         self.tenant_id = tenant_id
 

@@ -14,6 +14,7 @@ from blsflow.domain.errors import InvalidDocument
 from blsflow.domain.pages import checked_limit, encode_cursor, id_of_cursor, place_of_cursor
 from blsflow.domain.policy_document import parse_policy, split_first_mode
 from blsflow.flow.control import UnknownPolicy
+from blsflow.flow.tenants import require_tenant
 from blsflow.flow.versions import VersionConflict
 from blsflow.ports.policies import PolicyVersion
 
@@ -32,12 +33,13 @@ _NEVER_SENT: Final = "config_changed"
 def create_policy(
     store: Store, *, tenant_id: str, by: str, document: Mapping[str, object], tick_interval_sec: int
 ) -> PolicyVersion:
-    """Store a new policy: disabled, and in shadow unless its ``execution_mode`` is ``dry_run``.
+    """Store a new policy of any tenant of the deployment: disabled, and in shadow unless ``execution_mode`` is ``dry_run``.
 
     Without a ``schedule`` it ticks every ``tick_interval_sec``, once it is enabled. `InvalidDocument` names what cannot be
     meant or is not there, and then nothing is stored.
     """
     with store.transaction() as tx:
+        require_tenant(tx, tenant_id, InvalidDocument)
         return create_policy_in(
             tx, tenant_id=tenant_id, by=by, document=document, tick_interval_sec=tick_interval_sec
         )

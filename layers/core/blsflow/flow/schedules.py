@@ -12,6 +12,7 @@ from blsflow.domain.errors import BlsflowError, InvalidExecutionRequest
 from blsflow.domain.history import HistoryCursor
 from blsflow.domain.recurrence_document import parse_rule
 from blsflow.flow.requests import KeyConflict, fingerprint
+from blsflow.flow.tenants import require_tenant
 from blsflow.flow.versions import VersionConflict
 
 if TYPE_CHECKING:
@@ -76,8 +77,12 @@ def create_schedule(  # noqa: PLR0913 - the whole of what a schedule says
     work: Mapping[str, object],
     rule: Mapping[str, object],
 ) -> ScheduleVersion:
-    """Store a conversation's schedule; `InvalidExecutionRequest` names what cannot be meant, and nothing is recorded."""
+    """Store a conversation's schedule of any tenant of the deployment.
+
+    `InvalidExecutionRequest` names what cannot be meant, and nothing is recorded.
+    """
     with store.transaction() as tx:
+        require_tenant(tx, tenant_id, InvalidExecutionRequest)
         return create_schedule_in(
             tx, tenant_id=tenant_id, created_by=created_by, name=name, work=work, rule=rule
         )

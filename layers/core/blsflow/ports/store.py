@@ -307,6 +307,9 @@ class Transaction(
     ) -> ClosedAttempt | AttemptEnd | None:
         """End what nobody can confirm, by an operator's word; else say where it stands; None if it is unknown."""
 
+    def knows_tenant(self, tenant_id: str) -> bool:
+        """Whether a machine, a cluster or an executor lease is of the tenant."""
+
     def change_lease(self, tenant_id: str, *, holder: str, by: str, why: str) -> LeaseChange | None:
         """Say which system may act for a tenant; None if nothing is known of the tenant."""
 

@@ -100,7 +100,7 @@ PARTS: Final = {
         "log_page log_tail log_position follow_log take_stream free_stream"
     ),
     "control.ControlQueries": (
-        "set_enabled set_mode freeze_by_hand begin_trial request_run close_attempt change_lease "
+        "set_enabled set_mode freeze_by_hand begin_trial request_run close_attempt change_lease knows_tenant "
         "lease_of policy_status open_work schema_version"
     ),
     "replay.ReplayQueries": "policy_name stored_ticks stored_tick_inputs read_stored_records price_history",
