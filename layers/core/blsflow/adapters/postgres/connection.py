@@ -272,7 +272,7 @@ def _connect(
             host=address.host,
             port=address.port,
             database=address.dbname,
-            ssl_context=_tls(address),
+            ssl_context=tls_context(address),
             sock=sock,
             application_name="blsflow-scheduler",
         )
@@ -295,7 +295,8 @@ def _instant(text: str) -> object:
         return timestamptz_in(text)
 
 
-def _tls(address: DatabaseAddress) -> ssl.SSLContext | bool:
+def tls_context(address: DatabaseAddress) -> ssl.SSLContext | bool:
+    """Return by what TLS the database is reached, or False for none."""
     if address.tls == "off":
         return False
     context = ssl.create_default_context(cafile=address.ca_file, cadata=address.ca_pem)
