@@ -57,6 +57,8 @@ def test_a_policy_is_created_shown_changed_and_archived(
     policy = made["policy_id"]
     shown = json.loads(blsflow("policy", "show", policy).stdout)
     assert (shown["enabled"], shown["execution_mode"], shown["version"]) == (False, "shadow", 1)
+    whole = blsflow("policy", "change", policy, written(tmp_path / "whole.json", shown), "--version", 1)
+    assert (whole.returncode, whole.stderr.count("\n"), "jq .document" in whole.stderr) == (2, 1, True)
     same = written(tmp_path / "same.json", shown["document"])
     assert "stays at version 1" in blsflow("policy", "change", policy, same, "--version", 1).stdout
     other = written(
