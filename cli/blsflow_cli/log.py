@@ -11,6 +11,7 @@ import typer
 
 from blsflow.domain.log import MOST_ROWS, LogPlace
 from blsflow.domain.texts import render
+from blsflow.flow.control import UnknownPolicy
 from blsflow.ports.errors import StoreUnavailable
 from blsflow_cli.deployment import deployment
 from blsflow_cli.offline import JsonOption  # noqa: TC001 - typer reads the annotations
@@ -52,6 +53,8 @@ def logs(
     with deployment() as application:
         with application.store.transaction() as tx:
             position = tx.log_position() if follow else None
+            if policy is not None and not tx.knows_policy(policy, tenant_id=None):
+                raise UnknownPolicy(policy)
             rows = tx.log_tail(policy_id=policy, tenant_id=None, limit=lines, before_xid=position)
         written = _json_line if as_json else _in(lang)
         _print(rows, written)

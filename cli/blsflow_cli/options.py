@@ -73,3 +73,8 @@ def counted(counts: Mapping[str, int] | None) -> str:
     """Show decisions by action and reason, the most frequent first."""
     ordered = sorted((counts or {}).items(), key=lambda each: (-each[1], each[0]))
     return ", ".join(f"{count} {name}" for name, count in ordered)
+
+
+def figures(params: Mapping[str, Any]) -> str:
+    """Show parameters by name, those that say something."""
+    return ", ".join(f"{name} {plain(value)}" for name, value in params.items() if value is not None)

@@ -20,7 +20,19 @@ from blsflow_cli import decide_report
 from blsflow_cli.decide_inputs import DecideInputs
 from blsflow_cli.deployment import deployment
 from blsflow_cli.offline import JsonOption  # noqa: TC001 - typer reads the annotations
-from blsflow_cli.options import By, OptionalPolicy, PolicyArgument, Reason, counted, moment, plain, plain_rows
+from blsflow_cli.options import (
+    By,
+    Lang,
+    Language,
+    OptionalPolicy,
+    PolicyArgument,
+    Reason,
+    counted,
+    figures,
+    moment,
+    plain,
+    plain_rows,
+)
 from blsflow_cli.output import ExitCode, console, print_json, table
 from blsflow_cli.work import decide_recorded
 
@@ -231,6 +243,7 @@ def dry_run_command(
     policy: PolicyArgument,
     *,
     limit: Annotated[int, typer.Option(min=0, help="How many machines to show, movers first.")] = 10,
+    lang: Language = Lang.EN,
     as_json: JsonOption = False,
 ) -> None:
     """Decide a policy's machines now, whatever its mode, and store nothing.
@@ -261,7 +274,7 @@ def dry_run_command(
         print_json(document)
     else:
         out = console()
-        decide_report.show(report, out)
+        decide_report.show(report, out, lang.value)
         gain = f"{trial.gain_cny_per_day:,.2f} CNY per day to gain"
         out.print(f"\n{trial.machines} machines, {gain}: {counted(trial.counts)}", highlight=False)
         if trial.obstacles:
@@ -309,7 +322,7 @@ def _status_row(row: Mapping[str, Any]) -> tuple[object, ...]:
     return (
         row["id"], row["tenant_id"], row["name"], f"{row['mode']}, {row['execution_mode']}", state,
         "held" if row["lease_held"] else "not held", moment(row["ticked_at"]), row["machines"],
-        row["gain_cny_per_day"], row["open_attempts"], moment(row["next_run_at"]),
+        row["gain_cny_per_day"], row["open_attempts"], moment(row["next_run_at"] if row["enabled"] else None),
     )  # fmt: skip
 
 
@@ -318,7 +331,7 @@ def _remarks(row: Mapping[str, Any]) -> list[str]:
     if row["frozen_for"]:
         since, by = moment(row["frozen_at"]), row["frozen_by"]
         found.append(
-            f"[red]frozen for {row['frozen_for']}[/red] since {since} by {by} {plain(row['freeze_detail'])}"
+            f"[red]frozen for {row['frozen_for']}[/red] since {since} by {by}: {figures(row['freeze_detail'])}"
         )
     if row["broken"]:
         found.append(f"[red]its schedule cannot be read[/red]: {row['broken']}")

@@ -36,6 +36,9 @@ SHOWN: Final[Mapping[str, str]] = {
     "list_schedules": "items.rule items.next_run_at",
     "list_occurrences": "items.state items.reason items.missed_count items.output_ref",
     "preview_schedule": "runs.at runs.clock",
+    "list_clusters": "items.time_zone items.machines",
+    "list_projects": "items.name items.price_key",
+    "list_machines": "items.model items.status items.reported_at",
 }
 """By operation, figures and words that a console would otherwise have to make itself."""
 
@@ -58,6 +61,12 @@ BY_COMMAND: Final[Mapping[str, str]] = {
     "report": "report_policy",
     "backtest": "backtest_policy",
     "logs": "follow_log",
+    "fleet clusters": "list_clusters",
+    "fleet projects": "list_projects",
+    "fleet machines": "list_machines",
+    "decisions": "list_decisions_of_machine",
+    "freezes": "list_freezes",
+    "notifications": "list_notifications",
     "explain": "explain_decision",
     "benchmark list": "list_benchmark_runs",
     "benchmark run": "request_benchmark_run",

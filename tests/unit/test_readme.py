@@ -54,7 +54,7 @@ def _in_readmes(program: str) -> list[list[str]]:
 
 def _needs_nothing(words: list[str]) -> bool:
     """Whether it is told with all that it takes, and that is no deployment."""
-    return words[0] == "schema" and len(words) > 1 or any(word.startswith("examples/") for word in words)
+    return (words[0] == "schema" and len(words) > 1) or any(word.startswith("examples/") for word in words)
 
 
 @pytest.mark.parametrize("words", _in_readmes("make"), ids=" ".join)

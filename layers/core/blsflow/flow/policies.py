@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 from blsflow.domain.errors import InvalidDocument
 from blsflow.domain.pages import checked_limit, encode_cursor, id_of_cursor, place_of_cursor
 from blsflow.domain.policy_document import parse_policy, split_first_mode
-from blsflow.flow.control import UnknownPolicy
+from blsflow.flow.control import UnknownPolicy, unknown_policy
 from blsflow.flow.tenants import require_tenant
 from blsflow.flow.versions import VersionConflict
 from blsflow.ports.policies import PolicyVersion
@@ -171,7 +171,7 @@ def freezes(
 def _locked(tx: Transaction, policy_id: int, version: int, tenant_id: str | None) -> PolicyView:
     stored = tx.lock_policy(policy_id, tenant_id=tenant_id)
     if stored is None:
-        raise UnknownPolicy(policy_id)
+        raise unknown_policy(tx, policy_id, tenant_id)
     if stored.version != version:
         raise VersionConflict("policy", policy_id, version, stored.version)
     return stored

@@ -40,6 +40,17 @@ class UnknownSchedule(BlsflowError):
         self.schedule_id = schedule_id
 
 
+class ArchivedSchedule(UnknownSchedule):
+    """The schedule is archived: its history is read, and nothing else."""
+
+    def __init__(self, schedule_id: int) -> None:
+        BlsflowError.__init__(
+            self,
+            f"schedule {schedule_id} is archived: `blsflow occurrences --schedule {schedule_id}` shows its history",
+        )
+        self.schedule_id = schedule_id
+
+
 class UnknownOccurrence(BlsflowError):
     """The schedule has no such occurrence."""
 
@@ -234,8 +245,10 @@ def _schedule(
     tx: Transaction, schedule_id: int, tenant_id: str | None, *, archived: bool = False
 ) -> Mapping[str, Any]:
     row = tx.schedule_row(schedule_id, tenant_id=tenant_id)
-    if row is None or (row["archived"] and not archived):
+    if row is None:
         raise UnknownSchedule(schedule_id)
+    if row["archived"] and not archived:
+        raise ArchivedSchedule(schedule_id)
     return row
 
 
