@@ -22,7 +22,7 @@ compile = $(UV) pip compile --quiet --universal --generate-hashes \
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup tools check rules test fmt bench migrate schema openapi demo storm mutations privileges soak audit lock build validate clean
+.PHONY: help setup tools check rules test fmt bench migrate schema openapi fleet demo storm mutations privileges soak audit lock build validate clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | column -t -s "$$(printf '\t')" 2>/dev/null \
@@ -41,9 +41,9 @@ $(VENV)/.uv: requirements-bootstrap.txt
 
 $(VENV)/.ready: $(VENV)/.uv requirements-dev.txt pyproject.toml
 	@echo "setup 2/3: dependencies from requirements-dev.txt"
-	@VIRTUAL_ENV=$(abspath $(VENV)) $(UV) pip install --quiet --require-hashes -r requirements-bootstrap.txt -r requirements-dev.txt
+	@VIRTUAL_ENV="$(CURDIR)/$(VENV)" $(UV) pip install --quiet --require-hashes -r requirements-bootstrap.txt -r requirements-dev.txt
 	@echo "setup 3/3: the project itself, editable"
-	@VIRTUAL_ENV=$(abspath $(VENV)) $(UV) pip install --quiet --no-deps --no-build-isolation --editable .
+	@VIRTUAL_ENV="$(CURDIR)/$(VENV)" $(UV) pip install --quiet --no-deps --no-build-isolation --editable .
 	@touch $@
 
 tools: $(TOOLS)/.sam $(TOOLS)/.emulator ## install the SAM CLI and the AWS emulator, each into an environment of its own
@@ -86,7 +86,7 @@ bench: tools $(VENV)/.bench ## measure speed against the yardsticks in bench/, w
 	$(BIN)/python -m bench $(PARTS)
 
 $(VENV)/.bench: requirements-bench.txt | $(VENV)/.ready
-	@VIRTUAL_ENV=$(abspath $(VENV)) $(UV) pip install --quiet --require-hashes -r $<
+	@VIRTUAL_ENV="$(CURDIR)/$(VENV)" $(UV) pip install --quiet --require-hashes -r $<
 	@touch $@
 
 ## --- running it
@@ -99,6 +99,9 @@ schema: setup ## write docs/schema.sql anew from the migrations
 
 openapi: setup ## write docs/openapi.json anew from the API's declarations
 	$(BIN)/python -m local.openapi
+
+fleet: setup ## put the sample fleet into an empty, migrated database, in shadow; MACHINES=200
+	@$(BIN)/python -m local.fleet $(if $(MACHINES),--machines $(MACHINES))
 
 demo: setup tools ## the whole product on this machine, until interrupted; ONCE=1 ends by itself
 	$(BIN)/python -m local.demo $(if $(ONCE),--once)
@@ -129,7 +132,11 @@ validate: tools ## validate and lint the template
 	$(SAM) validate --lint
 
 build: tools ## build for AWS (arm64, the template's own Python); compiles if that Python is on the path
-	PYTHON=$(abspath $(BIN)/python) $(SAM) build
+	PYTHON="$(CURDIR)/$(BIN)/python" $(SAM) build
+	@python$(or $(BUILD_PYTHON_VERSION),3.13) -c '' 2>/dev/null \
+		&& echo "built for $(or $(BUILD_ARCHITECTURE),arm64), and compiled ahead" \
+		|| echo "built for $(or $(BUILD_ARCHITECTURE),arm64), NOT compiled ahead: no python$(or $(BUILD_PYTHON_VERSION),3.13) on the path, so cold starts take several times longer"
+	@echo "(SAM's warnings on BuildArchitecture are about its own default: the layers have what their architecture needs)"
 
 clean: ## remove the environments and everything built
 	rm -rf $(VENV) $(TOOLS) .aws-sam build

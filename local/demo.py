@@ -116,6 +116,8 @@ def main(arguments: list[str] | None = None) -> int:
                 f"{fleet.machines} machines of {len(fleet.tenants)} tenants under {len(fleet.policy_ids)} policies; "
                 "waiting for the schedule to fire (up to a minute)"
             )
+            if not options.once:
+                _invite(console, product)
             with contextlib.closing(product.session()) as session, Conversations(product) as conversations:
                 progress(conversations.begin())
                 work, missing = _watch(session, conversations, progress)
@@ -124,7 +126,7 @@ def main(arguments: list[str] | None = None) -> int:
                     console.print(f"[red]missing after {_DEADLINE_SEC} s:[/red] {'; '.join(missing)}")
                     return 1
                 if not options.once:
-                    _stay(console, session, product)
+                    _stay(console, session)
     except KeyboardInterrupt:
         progress("stopped; everything it started is gone")
         return 0
@@ -211,14 +213,21 @@ def _report(console: Console, session: Session, work: Work) -> None:
     for column in ("work", "origin", "state", "reason"):
         occurrences.add_column(column)
     occurrences.add_column("occurrences", justify="right")
-    for *said, count in session.run(BY_STATE):
+    by_state = session.run(BY_STATE)
+    for *said, count in by_state:
         occurrences.add_row(*said, str(count))
     console.print(occurrences)
+    if any("missed" in said for said in by_state):
+        console.print(
+            "  missed: more than one run fell due between two scans; nothing is caught up but the newest"
+        )
 
 
-def _stay(console: Console, session: Session, product: LocalProduct) -> None:
-    """Say where to look further, then tell of every new tick until interrupted."""
-    console.print("\nIt goes on. In another terminal, in this folder:\n", highlight=False)
+def _invite(console: Console, product: LocalProduct) -> None:
+    """Say where to look, as soon as there is something to look at."""
+    console.print(
+        "\nIt can be looked at from now on. In another terminal, in this folder:\n", highlight=False
+    )
     for name, value in product.environment.items():
         console.print(f"  export {name}='{value}'", highlight=False, soft_wrap=True)
     console.print(
@@ -234,15 +243,21 @@ def _stay(console: Console, session: Session, product: LocalProduct) -> None:
         highlight=False,
         soft_wrap=True,
     )
+
+
+def _stay(console: Console, session: Session) -> None:
+    """Tell of every new tick until interrupted."""
+    console.print("\nIt goes on, with the settings above, until Ctrl-C:\n", highlight=False)
     newest = 0
     while True:
         work = _work(session)
         if work.newest_tick != newest:
             newest = work.newest_tick
             console.print(
-                f"[dim]{time.strftime('%H:%M:%S')}[/dim]  {work.ticks} ticks, {work.jobs} jobs, {work.confirmed} confirmed, "
-                f"{work.open} open, locks {work.locks_taken} taken / {work.locks_freed} freed, {work.frozen} frozen",
+                f"[dim]{time.strftime('%H:%M:%S')}[/dim]  {work.ticks} ticks; {work.jobs} jobs, {work.confirmed} confirmed, "
+                f"{work.open} open; {work.locks_freed}/{work.locks_taken} locks freed; {work.frozen} frozen",
                 highlight=False,
+                soft_wrap=True,
             )
         time.sleep(_LOOK_EVERY_SEC)
 

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from blsflow.domain.catalogue import OPTIONAL, PLACE, catalogue
 from blsflow.web.problems import PROBLEMS
 from functions.api import app as _declares  # noqa: F401 - importing it declares every operation
 from functions.api.document import openapi_document
@@ -32,7 +33,11 @@ def rendered() -> str:
 
 def with_tables(guide: str) -> str:
     """Return the guide with its tables written anew from the declarations."""
-    tables = {"operations": "\n".join(_operations()), "problems": "\n".join(_problems())}
+    tables = {
+        "operations": "\n".join(_operations()),
+        "problems": "\n".join(_problems()),
+        "findings": "\n".join(_findings()),
+    }
     for name, table in tables.items():
         head, mark, rest = guide.partition(f"<!-- {name}: written by `make openapi` -->\n")
         guide = f"{head}{mark}\n{table}\n\n{_END}{rest.partition(_END)[2]}"
@@ -57,6 +62,14 @@ def _problems() -> Iterable[str]:
     yield "|---|---|---|"
     for code, (status, title) in PROBLEMS.items():
         yield f"| `{code}` | {int(status)} | {title} |"
+
+
+def _findings() -> Iterable[str]:
+    yield "| code | says |"
+    yield "|---|---|"
+    for code, texts in catalogue().findings.items():
+        said = PLACE.sub(r"`\g<name>`", OPTIONAL.sub(r"\1", texts.en))
+        yield f"| `{code}` | {said} |"
 
 
 if __name__ == "__main__":

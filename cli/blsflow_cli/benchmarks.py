@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from dataclasses import asdict
+from typing import Annotated
 
 import typer
 
+from blsflow.domain.texts import render_finding
 from blsflow.flow.benchmarks import request_benchmark
 from blsflow_cli.deployment import deployment
 from blsflow_cli.offline import JsonOption, benchmark_app
-from blsflow_cli.options import By, PolicyArgument, moment, plain_rows
-from blsflow_cli.output import console, print_json, table
+from blsflow_cli.options import By, PolicyArgument, moment, plain, plain_rows
+from blsflow_cli.output import ExitCode, console, print_json, table
 
 
 def benchmark_list(
@@ -70,7 +72,7 @@ def benchmark_run(
     """Ask for a benchmark of a machine on a project, before all others. Asking again gives the same run.
 
     It begins within the policy's caps and under its conditions, by the deployed state machine; `blsflow benchmark
-    list` shows how far it is.
+    list` shows how far it is. Exit code 1: the policy begins none now, and what it waits for is named.
 
     For example:
 
@@ -78,13 +80,21 @@ def benchmark_run(
     """
     with deployment() as application:
         asked = request_benchmark(
-            application.store, policy_id=policy, machine_id=machine, project_id=project, by=by
+            application.store,
+            policy_id=policy,
+            machine_id=machine,
+            project_id=project,
+            by=by,
         )
-    document: dict[str, Any] = {"run_id": str(asked.run_id), "state": asked.state}
     if as_json:
-        print_json(document)
+        print_json(plain(asdict(asked)))
     else:
-        typer.echo(f"run {asked.run_id} is {asked.state}")
+        kept = "" if asked.policy_id == policy else f"; policy {asked.policy_id} carries it out"
+        typer.echo(f"run {asked.run_id} is {asked.state}{kept}")
+        for code in asked.waits_for:
+            typer.echo(f"  policy {asked.policy_id} begins none now, {code}: {render_finding(code, {}).en}")
+    if asked.waits_for:
+        raise typer.Exit(ExitCode.FINDING)
 
 
 def register(_: typer.Typer) -> None:

@@ -14,7 +14,7 @@ from blsflow.domain.catalogue import word
 from blsflow.domain.commands import command_request
 from blsflow.domain.execution import CommandKind
 from blsflow.flow import commands
-from blsflow_cli.deployment import deployment
+from blsflow_cli.deployment import deployment, require_tenant
 from blsflow_cli.offline import JsonOption  # noqa: TC001 - typer reads the annotations
 from blsflow_cli.options import By, Cursor, Limit, Reason, counted, moment, plain, plain_rows
 from blsflow_cli.output import ExitCode, print_json, show_page
@@ -164,6 +164,7 @@ def command_list(
     """
     with deployment() as application:
         page = commands.commands(application.store, tenant_id=tenant, cursor=cursor, limit=limit)
+        require_tenant(application, tenant, page.rows)
     if as_json:
         print_json({"commands": plain_rows(page.rows), "cursor": page.cursor})
         return

@@ -13,6 +13,7 @@ from blsflow.domain.freeze import Freeze, TickFailure, freeze_for, tick_failure
 from blsflow.domain.reading import Known
 from blsflow.domain.tariff import TariffPrice
 from blsflow.domain.verdict import MOVES
+from blsflow_cli.options import figures, moment
 from blsflow_cli.output import table
 
 if TYPE_CHECKING:
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
+    from blsflow.domain.catalogue import Language
     from blsflow.domain.market import ClusterMarket
     from blsflow_cli.decide_inputs import DecideInputs
 
@@ -66,12 +68,12 @@ def as_json(report: DecideReport) -> dict[str, Any]:
     }
 
 
-def show(report: DecideReport, console: Console) -> None:
-    """Print one line per machine, then the figures of each machine's projects."""
+def show(report: DecideReport, console: Console, language: Language = "en") -> None:
+    """Print one line per machine, then the figures of each project that a machine runs or may run."""
     verdicts = [(each, each.verdict) for each in report.explanations]
     console.print(
         table(
-            f"Decisions of policy {report.inputs.policy.name!r} at {report.inputs.market.now.isoformat()}",
+            f"Decisions of policy {report.inputs.policy.name!r} at {moment(report.inputs.market.now)}",
             ["machine", "action", "reason", "from", "to", "net now (CNY/day)", "best (CNY/day)", "electricity"],
             (
                 (each.machine.machine_id, verdict.action, verdict.reason, verdict.from_project,
@@ -81,7 +83,7 @@ def show(report: DecideReport, console: Console) -> None:
         )
     )  # fmt: skip
     for reason in dict.fromkeys(verdict.reason for _, verdict in verdicts):
-        console.print(f"  [bold]{reason}[/bold]: {word(reason).en}")
+        console.print(f"  [bold]{reason}[/bold]: {word(reason).of(language)}")
     console.print()
     console.print(
         table(
@@ -91,12 +93,16 @@ def show(report: DecideReport, console: Console) -> None:
             (row for each in report.explanations for row in _rows(each)),
         )
     )  # fmt: skip
+    if left_out := sum(not _may_run(project) for each in report.explanations for project in each.projects):
+        console.print(
+            f"  left out: {left_out} projects of these machines that may not run there", highlight=False
+        )
     _show_hurdles(report, console)
     if report.failure is not None:
         console.print(f"[red]This tick counts as failed: {report.failure}[/red]")
     if report.freeze is not None:
         console.print(
-            f"[red]The policy would freeze: {report.freeze.cause} {dict(report.freeze.detail)}[/red]"
+            f"[red]The policy would freeze: {report.freeze.cause}: {figures(report.freeze.detail)}[/red]"
         )
 
 
@@ -114,7 +120,7 @@ def _show_hurdles(report: DecideReport, console: Console) -> None:
 
 
 def _rows(explanation: Explanation) -> Iterator[tuple[object, ...]]:
-    for project in explanation.projects:
+    for project in filter(_may_run, explanation.projects):
         figures = project.figures
         yield (
             explanation.machine.machine_id,
@@ -128,6 +134,10 @@ def _rows(explanation: Explanation) -> Iterator[tuple[object, ...]]:
             figures and figures.cost,
             figures and figures.net,
         )
+
+
+def _may_run(project: ProjectFigures) -> bool:
+    return project.is_running or (project.eligible and project.run_config_id is not None)
 
 
 def _marks(project: ProjectFigures) -> Iterator[str]:

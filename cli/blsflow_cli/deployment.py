@@ -4,28 +4,37 @@ from __future__ import annotations
 
 import os
 from contextlib import closing, contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from blsflow.adapters.inline import InlineQueue
 from blsflow.adapters.postgres.migrate import migration_files
 from blsflow.bootstrap import Application
-from blsflow.domain.errors import BlsflowError
+from blsflow.domain.errors import BlsflowError, InvalidDocument
 from blsflow.ports.errors import StoreError, StoreUnavailable
 from blsflow.settings import read_settings
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from blsflow.adapters.postgres.connection import Session
+
+
+_ADVICE: Final = {
+    "none": "that the server is up, and that it speaks TLS as BLSFLOW_SCHEDULER_DATABASE_TLS asks for",
+    "28": "user and password above all: the server refuses them",
+    "3D": "the database's name above all: the server has none of that name",
+    "42": "and that its user may use the tables: `blsflow migrate` as their owner makes them",
+}
+"""What to check, by the class of the database's own code; its classes are PostgreSQL's."""
 
 
 class DatabaseUnreachable(BlsflowError):
     """There is no session to be had, or it was lost on the way."""
 
     def __init__(self, cause: StoreError) -> None:
+        advice = _ADVICE.get(cause.sqlstate[:2] or "none", _ADVICE["none"])
         super().__init__(
-            f"the database cannot be used: {cause}. Check BLSFLOW_SCHEDULER_DATABASE_URL (or …_DATABASE_SECRET_ARN), "
-            "that the server is up, and that it speaks TLS as BLSFLOW_SCHEDULER_DATABASE_TLS asks for"
+            f"the database cannot be used: {cause}. Check BLSFLOW_SCHEDULER_DATABASE_URL (or …_DATABASE_SECRET_ARN), {advice}"
         )
 
 
@@ -70,6 +79,19 @@ def deployment(
         raise DatabaseUnreachable(error) from error
     finally:
         application.store.close()
+
+
+def require_tenant(application: Application, tenant: str | None, rows: Sequence[object]) -> None:
+    """Refuse a tenant to list by of whom there is nothing: an empty list would hide that it is misspelt."""
+    if tenant is None or rows:
+        return
+    with application.store.transaction() as tx:
+        if not tx.knows_tenant(tenant):
+            raise InvalidDocument(
+                field="--tenant",
+                value=tenant,
+                cause="there is no such tenant: `blsflow fleet clusters` shows their names",
+            )
 
 
 def _missing(session: Session) -> list[str]:

@@ -14,7 +14,7 @@ from blsflow_cli import decide_report
 from blsflow_cli.decide_inputs import DecideInputs
 from blsflow_cli.deployment import deployment
 from blsflow_cli.offline import JsonOption  # noqa: TC001 - typer reads the annotations
-from blsflow_cli.options import moment, plain, plain_rows
+from blsflow_cli.options import Lang, Language, moment, plain, plain_rows
 from blsflow_cli.output import ExitCode, console, print_json, table
 
 
@@ -92,6 +92,7 @@ def explain_command(
     tick: Annotated[int, typer.Argument(help="The tick's id, from `blsflow status` or the log.")],
     machine: Annotated[int, typer.Argument(help="The machine's id.")],
     *,
+    lang: Language = Lang.EN,
     as_json: JsonOption = False,
 ) -> None:
     """Show why a tick decided a machine as it did, computed again from what was stored with the decision.
@@ -115,7 +116,7 @@ def explain_command(
             }
         )
     else:
-        _show(found)
+        _show(found, lang)
     if found.differences:
         raise typer.Exit(ExitCode.FINDING)
 
@@ -130,9 +131,9 @@ def _report(found: ExplainedDecision) -> decide_report.DecideReport:
     )
 
 
-def _show(found: ExplainedDecision) -> None:
+def _show(found: ExplainedDecision, lang: Lang) -> None:
     out, stored = console(), found.stored
-    decide_report.show(_report(found), out)
+    decide_report.show(_report(found), out, lang.value)
     out.print(
         f"\nTick {stored['tick_id']} of policy {stored['policy_id']} ({stored['execution_mode']}) at "
         f"{moment(stored['ticked_at'])} stored: {stored['action']}/{stored['reason']}, proposed {stored['proposed']}, "

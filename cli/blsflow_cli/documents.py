@@ -9,14 +9,10 @@ from typing import Any, ClassVar, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
+from blsflow.documents import cause_of
 from blsflow.domain.errors import BlsflowError, InvalidDocument
 
 STDIN = Path("-")
-# Pydantic's words for the mistakes that people make, in ours.
-_CAUSES = {
-    "extra_forbidden": "is no field of this document",
-    "timezone_aware": "needs a UTC offset, such as 2025-08-01T10:00:00+08:00",
-}
 _T = TypeVar("_T")
 
 
@@ -68,7 +64,8 @@ def _problem(error: dict[str, Any], text: bytes) -> str:
         name = str(error["ctx"]["discriminator"]).strip("'")
         path, error["input"] = f"{path}.{name}".lstrip("."), error["ctx"].get("tag")
         error["msg"] = f"is not one of {error['ctx'].get('expected_tags', 'the known kinds')}"
-    cause = _CAUSES.get(error["type"], str(error["msg"]).lower())
+    cause = cause_of(error)
+    cause = cause[:1].lower() + cause[1:]
     return str(InvalidDocument(field=path or "document", value=_short(error["input"]), cause=cause))
 
 
@@ -85,6 +82,21 @@ def _path(location: tuple[int | str, ...], document: Any) -> str:  # noqa: ANN40
 
 def _short(value: object) -> object:
     """A value that fits a line; whole objects are told by their kind."""
-    if isinstance(value, dict | list | bytes):
-        return f"{type(value).__name__} of {len(value)}"
-    return value
+    match value:
+        case dict():
+            return _Kind(f"an object of {len(value)} fields")
+        case list():
+            return _Kind(f"a list of {len(value)}")
+        case bytes():
+            return _Kind(f"{len(value)} bytes")
+        case _:
+            return value
+
+
+class _Kind(str):
+    """What stands for a value: no text of the document, and thus not quoted."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return str(self)

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from blsflow.flow import jobs
-from blsflow_cli.deployment import deployment
+from blsflow_cli.deployment import deployment, require_tenant
 from blsflow_cli.offline import JsonOption  # noqa: TC001 - typer reads the annotations
 from blsflow_cli.options import By, Cursor, Limit, Reason, moment, plain_rows
 from blsflow_cli.output import print_json, show_page
@@ -37,6 +37,7 @@ def locks(  # noqa: PLR0913 - the filters of a page
             cursor=cursor,
             limit=limit,
         )
+        require_tenant(application, tenant, page.rows)
     if as_json:
         print_json({"locks": plain_rows(page.rows), "cursor": page.cursor})
         return

@@ -5,17 +5,17 @@ from __future__ import annotations
 import json
 import sys
 import time
-from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
 from blsflow.domain.log import MOST_ROWS, LogPlace
 from blsflow.domain.texts import render
+from blsflow.flow.control import UnknownPolicy
 from blsflow.ports.errors import StoreUnavailable
 from blsflow_cli.deployment import deployment
 from blsflow_cli.offline import JsonOption  # noqa: TC001 - typer reads the annotations
-from blsflow_cli.options import OptionalPolicy, moment, plain
+from blsflow_cli.options import Lang, Language, OptionalPolicy, moment, plain
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -28,13 +28,6 @@ _POLL_SEC: Final = 1.0
 _LONGEST_WAIT_SEC: Final = 30.0
 
 
-class Lang(StrEnum):
-    """The languages that texts exist in."""
-
-    EN = "en"
-    ZH = "zh"
-
-
 def logs(
     policy: OptionalPolicy = None,
     *,
@@ -42,7 +35,7 @@ def logs(
         bool, typer.Option("--follow", "-f", help="Go on with what comes, until interrupted.")
     ] = False,
     lines: Annotated[int, typer.Option("--lines", "-n", min=0, help="How many events to begin with.")] = 50,
-    lang: Annotated[Lang, typer.Option(help="The language of the texts.")] = Lang.EN,
+    lang: Language = Lang.EN,
     as_json: JsonOption = False,
 ) -> None:
     """Show the newest log events, a line each; with --follow, go on with every event that comes.
@@ -60,6 +53,8 @@ def logs(
     with deployment() as application:
         with application.store.transaction() as tx:
             position = tx.log_position() if follow else None
+            if policy is not None and not tx.knows_policy(policy, tenant_id=None):
+                raise UnknownPolicy(policy)
             rows = tx.log_tail(policy_id=policy, tenant_id=None, limit=lines, before_xid=position)
         written = _json_line if as_json else _in(lang)
         _print(rows, written)

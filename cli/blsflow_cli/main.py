@@ -22,17 +22,21 @@ app = typer.Typer(
 )
 
 
+def _show_version(asked: bool) -> None:  # noqa: FBT001 - as typer calls it
+    if asked:
+        typer.echo(f"blsflow {metadata.version('blsflow-scheduler')}")
+        raise typer.Exit
+
+
 @app.callback()
 def options(
     *,
     version: Annotated[
-        bool, typer.Option("--version", help="Show the version and exit.", is_eager=True)
+        bool,
+        typer.Option("--version", help="Show the version and exit.", is_eager=True, callback=_show_version),
     ] = False,
 ) -> None:
     """Decides for every mining machine whether to keep, switch, start, stop or power it off."""
-    if version:
-        typer.echo(f"blsflow {metadata.version('blsflow-scheduler')}")
-        raise typer.Exit
 
 
 offline.register(app)

@@ -11,10 +11,10 @@ from blsflow.domain.history import HistoryQuery, decode_cursor
 from blsflow.domain.occurrence import OccurrenceState, ScheduleKind
 from blsflow.domain.pages import MOST_ROWS
 from blsflow.flow import schedules as flow
-from blsflow_cli.deployment import deployment
+from blsflow_cli.deployment import deployment, require_tenant
 from blsflow_cli.offline import JsonOption, schedule_app
 from blsflow_cli.options import By, moment, plain_rows
-from blsflow_cli.output import ExitCode, console, print_json, table
+from blsflow_cli.output import ExitCode, print_json, show_page
 from blsflow_cli.schedule_preview import instant
 from blsflow_cli.schedules import ScheduleArgument, TenantOption  # noqa: TC001 - typer reads the annotations
 
@@ -69,6 +69,7 @@ def occurrences(  # noqa: PLR0913 - each is a filter
     )
     with deployment() as application:
         rows, following = flow.history(application.store, query)
+        require_tenant(application, tenant, rows)
     if as_json:
         print_json({"occurrences": plain_rows(map(asdict, rows)), "next_cursor": following})
         return
@@ -76,10 +77,7 @@ def occurrences(  # noqa: PLR0913 - each is a filter
         "occurrence", "schedule", "work", "planned", "origin", "state", "reason", "late (s)", "took (s)",
         "output or error",
     ]  # fmt: skip
-    out = console()
-    out.print(table("Occurrences" if rows else "No occurrence", columns, map(_row, rows)))
-    if following is not None:
-        out.print(f"More: the same command with --cursor {following}", highlight=False, soft_wrap=True)
+    show_page("Occurrences" if rows else "No occurrence", columns, map(_row, rows), following)
 
 
 @schedule_app.command()

@@ -8,9 +8,11 @@ from blsflow_cli import (
     benchmarks,
     commands,
     diagnosis,
+    fleet,
     locks,
     log,
     occurrences,
+    past,
     policies,
     policy,
     replays,
@@ -28,8 +30,10 @@ def register(app: typer.Typer) -> None:
     """Add the commands of these modules, in the order in which `--help` lists them."""
     for module in (
         serve,
+        fleet,
         policies,
         policy,
+        past,
         work,
         commands,
         locks,

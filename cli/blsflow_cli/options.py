@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import getpass
 from datetime import UTC, date, datetime
+from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -21,6 +22,14 @@ def _said(text: str) -> str:
     return text.strip()
 
 
+class Lang(StrEnum):
+    """The languages that texts exist in."""
+
+    EN = "en"
+    ZH = "zh"
+
+
+Language = Annotated[Lang, typer.Option("--lang", help="The language of the texts.")]
 PolicyArgument = Annotated[int, typer.Argument(metavar="POLICY", help="The policy's id.", min=1)]
 OptionalPolicy = Annotated[
     int | None, typer.Argument(metavar="[POLICY]", help="Only this policy, by its id.", min=1)
@@ -64,3 +73,8 @@ def counted(counts: Mapping[str, int] | None) -> str:
     """Show decisions by action and reason, the most frequent first."""
     ordered = sorted((counts or {}).items(), key=lambda each: (-each[1], each[0]))
     return ", ".join(f"{count} {name}" for name, count in ordered)
+
+
+def figures(params: Mapping[str, Any]) -> str:
+    """Show parameters by name, those that say something."""
+    return ", ".join(f"{name} {plain(value)}" for name, value in params.items() if value is not None)

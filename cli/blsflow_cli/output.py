@@ -5,13 +5,21 @@ from __future__ import annotations
 import json
 import sys
 from enum import IntEnum
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from rich.console import Console
+from rich.markup import escape
+from rich.measure import Measurement
 from rich.table import Table
+from rich.text import Text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from rich.console import ConsoleOptions, RenderResult
+
+_UNBOUNDED: Final = 100_000
+_NOTHING: Final = "-"
 
 
 class ExitCode(IntEnum):
@@ -28,19 +36,57 @@ def print_json(document: Any) -> None:  # noqa: ANN401 - any JSON value
 
 
 def console() -> Console:
-    """Standard output for people: colours only on a terminal, and no line shorter than a table needs."""
+    """Standard output for people: colours only on a terminal, and elsewhere no line shorter than what stands in it."""
     plain = Console()
-    return plain if plain.is_terminal else Console(width=160)
+    return plain if plain.is_terminal else Console(width=_UNBOUNDED)
 
 
-def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Table:
-    """A table in which a column whose name has a unit in brackets is right-aligned."""
-    drawn = Table(title=title, title_justify="left", header_style="bold", show_edge=False)
-    for column in columns:
-        drawn.add_column(column, justify="right" if "(" in column else "left", overflow="fold")
-    for row in rows:
-        drawn.add_row(*[shown(value) for value in row])
-    return drawn
+class FittingTable:
+    """Rows of columns: a table where it fits, else a paragraph per row. What stands in a cell is never cut in two."""
+
+    def __init__(self, title: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
+        self._title = title
+        self._columns = columns
+        self._rows = [[shown(value) for value in row] for row in rows]
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """Draw what fits into the console's width."""
+        drawn = self._table()
+        if Measurement.get(console, options.update(max_width=_UNBOUNDED), drawn).maximum <= options.max_width:
+            yield drawn
+            return
+        yield Text(self._title, style="italic")
+        for row in self._rows:
+            yield Text("\n".join(self._paragraph(row, options.max_width)), overflow="fold")
+
+    def _table(self) -> Table:
+        """Draw a table in which a column whose name has a unit in brackets is right-aligned."""
+        drawn = Table(title=escape(self._title), title_justify="left", header_style="bold", show_edge=False)
+        for column in self._columns:
+            drawn.add_column(column, justify="right" if "(" in column else "left", no_wrap=True)
+        for row in self._rows:
+            drawn.add_row(*map(escape, row))
+        return drawn
+
+    def _paragraph(self, row: Sequence[str], width: int) -> Iterator[str]:
+        """Write the first cell, and below it each that says something with its name, as many to a line as fit."""
+        yield f"{self._columns[0]} {row[0]}".strip()
+        line = ""
+        for name, cell in zip(self._columns[1:], row[1:], strict=True):
+            if cell == _NOTHING:
+                continue
+            part = f"  {name or '-'}: {cell}"
+            if line and len(line) + len(part) > width:
+                yield line
+                line = ""
+            line += part
+        if line:
+            yield line
+
+
+def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> FittingTable:
+    """Rows of columns for a console, as `FittingTable` draws them."""
+    return FittingTable(title, columns, rows)
 
 
 def show_page(
@@ -56,7 +102,7 @@ def shown(value: object) -> str:
     """A cell: two decimals for figures, a dash for what is not known."""
     match value:
         case None:
-            return "-"
+            return _NOTHING
         case bool():
             return "yes" if value else "no"
         case float():

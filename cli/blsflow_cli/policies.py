@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from blsflow.domain.catalogue import word
 from blsflow.domain.explain import explain
+from blsflow.domain.occurrence import OccurrenceState
 from blsflow.domain.policy import ExecutionMode  # noqa: TC001 - typer reads the annotations
 from blsflow.flow import control
 from blsflow.flow.control import UnknownPolicy
@@ -18,7 +20,19 @@ from blsflow_cli import decide_report
 from blsflow_cli.decide_inputs import DecideInputs
 from blsflow_cli.deployment import deployment
 from blsflow_cli.offline import JsonOption  # noqa: TC001 - typer reads the annotations
-from blsflow_cli.options import By, OptionalPolicy, PolicyArgument, Reason, counted, moment, plain, plain_rows
+from blsflow_cli.options import (
+    By,
+    Lang,
+    Language,
+    OptionalPolicy,
+    PolicyArgument,
+    Reason,
+    counted,
+    figures,
+    moment,
+    plain,
+    plain_rows,
+)
 from blsflow_cli.output import ExitCode, console, print_json, table
 from blsflow_cli.work import decide_recorded
 
@@ -190,6 +204,7 @@ def run(
     """Tick a policy now. Repeated with the same request id it is the same run, however often.
 
     Without a decide queue in the settings it decides in this process; `blsflow execute` sends what it prepared.
+    Exit code 1: nothing was decided, and the occurrence says why.
 
     For example:
 
@@ -200,6 +215,9 @@ def run(
             application.store, policy, request_id=request_id, decide_queue=application.decide_queue, by=by
         )
         ticks = decide_recorded(application)
+    refused = [tick.report.outcome for tick in ticks if tick.report.policy_id is None]
+    if not ticks and requested.state in {OccurrenceState.SKIPPED, OccurrenceState.FAILED}:
+        refused = [requested.reason or requested.state]
     if as_json:
         print_json(
             {
@@ -210,17 +228,22 @@ def run(
                 "ticks": [tick.document() for tick in ticks],
             }
         )
-        return
-    known = "" if requested.is_new else f", asked for before and {requested.state}"
-    typer.echo(f"occurrence {requested.occurrence_id}{known}")
-    for tick in ticks:
-        typer.echo(tick.line())
+    else:
+        known = "" if requested.is_new else f", asked for before and {requested.state}"
+        why = "".join(f": nothing was decided, {code}: {word(code).en}" for code in refused)
+        typer.echo(f"occurrence {requested.occurrence_id}{known}{why}")
+        for tick in ticks:
+            if tick.report.policy_id is not None:
+                typer.echo(tick.line())
+    if refused:
+        raise typer.Exit(ExitCode.FINDING)
 
 
 def dry_run_command(
     policy: PolicyArgument,
     *,
     limit: Annotated[int, typer.Option(min=0, help="How many machines to show, movers first.")] = 10,
+    lang: Language = Lang.EN,
     as_json: JsonOption = False,
 ) -> None:
     """Decide a policy's machines now, whatever its mode, and store nothing.
@@ -251,7 +274,7 @@ def dry_run_command(
         print_json(document)
     else:
         out = console()
-        decide_report.show(report, out)
+        decide_report.show(report, out, lang.value)
         gain = f"{trial.gain_cny_per_day:,.2f} CNY per day to gain"
         out.print(f"\n{trial.machines} machines, {gain}: {counted(trial.counts)}", highlight=False)
         if trial.obstacles:
@@ -299,7 +322,7 @@ def _status_row(row: Mapping[str, Any]) -> tuple[object, ...]:
     return (
         row["id"], row["tenant_id"], row["name"], f"{row['mode']}, {row['execution_mode']}", state,
         "held" if row["lease_held"] else "not held", moment(row["ticked_at"]), row["machines"],
-        row["gain_cny_per_day"], row["open_attempts"], moment(row["next_run_at"]),
+        row["gain_cny_per_day"], row["open_attempts"], moment(row["next_run_at"] if row["enabled"] else None),
     )  # fmt: skip
 
 
@@ -308,7 +331,7 @@ def _remarks(row: Mapping[str, Any]) -> list[str]:
     if row["frozen_for"]:
         since, by = moment(row["frozen_at"]), row["frozen_by"]
         found.append(
-            f"[red]frozen for {row['frozen_for']}[/red] since {since} by {by} {plain(row['freeze_detail'])}"
+            f"[red]frozen for {row['frozen_for']}[/red] since {since} by {by}: {figures(row['freeze_detail'])}"
         )
     if row["broken"]:
         found.append(f"[red]its schedule cannot be read[/red]: {row['broken']}")

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from blsflow.domain.texts import render_finding
 from blsflow.flow import policies as flow
-from blsflow.flow.readiness import readiness
+from blsflow.flow.readiness import Severity, readiness
 from blsflow_cli.deployment import deployment
 from blsflow_cli.offline import JsonOption  # noqa: TC001 - typer reads the annotations
-from blsflow_cli.options import By, PolicyArgument, Reason, moment, plain
+from blsflow_cli.options import By, Lang, Language, PolicyArgument, Reason, moment, plain
 from blsflow_cli.output import ExitCode, console, print_json, table
 from blsflow_cli.policy_document import read_policy_file
 
@@ -118,10 +119,13 @@ def archive(
         typer.echo(f"policy {policy} is archived; `blsflow policy show {policy}` still shows it")
 
 
-def readiness_command(policy: PolicyArgument, *, as_json: JsonOption = False) -> None:
+def readiness_command(
+    policy: PolicyArgument, *, lang: Language = Lang.EN, as_json: JsonOption = False
+) -> None:
     """Show what a policy has to work with, and all that would keep it from acting if it ticked now.
 
-    Tariffs are looked at for a year ahead, both DST days included. Exit code 1: it is not ready.
+    Tariffs are looked at for a year ahead, both DST days included. Exit code 1: it is not ready to act, which a policy
+    that is new, or meant to stay in shadow, never is: `policy_disabled` and `mode_not_execute` are expected of it.
 
     For example:
 
@@ -135,9 +139,14 @@ def readiness_command(policy: PolicyArgument, *, as_json: JsonOption = False) ->
             rate=application.settings.usdt_to_cny_rate,
         )
     if as_json:
-        print_json(plain(asdict(found)))
+        texts = [render_finding(each.code, each.params) for each in found.findings]
+        findings = [
+            asdict(each) | {"texts": {"en": said.en, "zh": said.zh}}
+            for each, said in zip(found.findings, texts, strict=True)
+        ]
+        print_json(plain(asdict(found) | {"findings": findings}))
     else:
-        _show(found)
+        _show(found, lang)
     if not found.ready:
         raise typer.Exit(ExitCode.FINDING)
 
@@ -148,7 +157,7 @@ def register(app: typer.Typer) -> None:
     app.command("readiness")(readiness_command)
 
 
-def _show(found: Readiness) -> None:
+def _show(found: Readiness, lang: Lang) -> None:
     out = console()
     names = {price.project_id: price.name for price in found.prices}
     out.print(
@@ -167,12 +176,21 @@ def _show(found: Readiness) -> None:
         for c in found.coverage
     ]  # fmt: skip
     out.print(table("Benchmarks of machines that may run them", columns, cells))
-    rows = [(each.severity, each.code, _figures(dict(each.params))) for each in found.findings]
-    out.print(table("Findings" if rows else "Nothing is wanting", ["severity", "code", "figures"], rows))
+    out.print("Findings" if found.findings else "Nothing is wanting", style="italic")
+    for each in found.findings:
+        said = render_finding(each.code, each.params).of(lang.value)
+        out.print(f"{each.severity:<7}  {each.code}: {said}", highlight=False, markup=False, soft_wrap=True)
     machines = "-" if found.machines is None else found.machines.machines
-    ready = "ready" if found.ready else "not ready"
-    out.print(f"Policy {found.status.policy_id} is {ready}: {machines} machines, as of {moment(found.as_of)}")
+    out.print(
+        f"Policy {found.status.policy_id} {_standing(found)}: {machines} machines, as of {moment(found.as_of)}"
+    )
 
 
-def _figures(params: dict[str, Any]) -> str:
-    return ", ".join(f"{name}={plain(value)}" for name, value in params.items())
+def _standing(found: Readiness) -> str:
+    """Say whether it would act; a policy that was not told to yet may lack nothing else."""
+    errors = {each.code for each in found.findings if each.severity is Severity.ERROR}
+    if not errors:
+        return "is ready"
+    if errors <= {"policy_disabled", "mode_not_execute"}:
+        return "does not act, and would if it were enabled and in execute"
+    return "is not ready"

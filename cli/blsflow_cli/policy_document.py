@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from pydantic import Field
 
 from blsflow.documents.policies import PolicyDocument
-from blsflow_cli.documents import read
+from blsflow_cli.documents import RefusedDocument, read
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -21,5 +21,13 @@ class PolicyFileDocument(PolicyDocument):
 
 def read_policy_file(path: Path) -> PolicyFileDocument:
     """Read the policy in a file; `RefusedDocument` names what is wrong with its shape."""
-    document: PolicyFileDocument = read(path, PolicyFileDocument)
+    try:
+        document: PolicyFileDocument = read(path, PolicyFileDocument)
+    except RefusedDocument as error:
+        if any(problem.startswith("document: is no field") for problem in error.problems):
+            hint = (
+                "this is all that `blsflow policy show` prints: take its field document alone (jq .document)"
+            )
+            raise RefusedDocument([hint]) from error
+        raise
     return document

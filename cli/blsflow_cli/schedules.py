@@ -10,7 +10,7 @@ import typer
 from blsflow.domain.errors import InvalidExecutionRequest
 from blsflow.domain.occurrence import ScheduleKind
 from blsflow.flow import schedules as flow
-from blsflow_cli.deployment import deployment
+from blsflow_cli.deployment import deployment, require_tenant
 from blsflow_cli.offline import JsonOption, schedule_app
 from blsflow_cli.options import moment, plain_rows
 from blsflow_cli.output import console, print_json, table
@@ -37,6 +37,7 @@ def schedules(*, tenant: TenantOption = None, as_json: JsonOption = False) -> No
     """
     with deployment() as application:
         rows = flow.list_schedules(application.store, tenant_id=tenant)
+        require_tenant(application, tenant, rows)
     if as_json:
         print_json(plain_rows(rows))
         return

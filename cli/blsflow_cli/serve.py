@@ -16,6 +16,7 @@ from blsflow.flow.notify import notify
 from blsflow.ports.errors import StoreError, StoreUnavailable
 from blsflow_cli.deployment import deployment
 from blsflow_cli.offline import JsonOption  # noqa: TC001 - typer reads the annotations
+from blsflow_cli.options import Lang, Language
 from blsflow_cli.serve_voice import PrintingPublisher, Round, Voice
 from blsflow_cli.work import DecidedTick, unsent_messages
 
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     import typer
 
     from blsflow.bootstrap import Application
+    from blsflow.domain import catalogue
     from blsflow.flow.notify import NotifyReport
 
 _SCAN_BUDGET_SEC: Final = 40
@@ -34,7 +36,7 @@ _TRIES: Final = 3
 _LONGEST_WAIT_SEC: Final = 30.0
 
 
-def serve(*, as_json: JsonOption = False) -> None:
+def serve(*, lang: Language = Lang.EN, as_json: JsonOption = False) -> None:
     """Tick, decide, execute and reconcile in this process until SIGTERM or SIGINT; needs nothing of AWS.
 
     It scans every TICK_INTERVAL_SEC, and follows open work every few seconds. Notifications are printed unless
@@ -53,7 +55,7 @@ def serve(*, as_json: JsonOption = False) -> None:
     voice = Voice(as_json=as_json)
     decide_queue, execute_queue = InlineQueue(), InlineQueue()
     with deployment(own_queues=(decide_queue, execute_queue)) as application:
-        server = Server(application, decide_queue, execute_queue, voice, stopping)
+        server = Server(application, decide_queue, execute_queue, voice, stopping, lang.value)
         server.run()
     voice.say("stopped", "stopped; what is open is followed when this runs again")
 
@@ -61,13 +63,14 @@ def serve(*, as_json: JsonOption = False) -> None:
 class Server:
     """The loop: `run` returns once it was told to stop and nothing is in flight any more."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913, PLR0917 - the parts of the loop
         self,
         application: Application,
         decide_queue: InlineQueue,
         execute_queue: InlineQueue,
         voice: Voice,
         stopping: threading.Event,
+        language: catalogue.Language,
     ) -> None:
         self._application = application
         self._decide_queue = decide_queue
@@ -76,7 +79,7 @@ class Server:
         self._stopping = stopping
         self._open_attempts = 0
         self._took_over = False
-        self._publisher = PrintingPublisher(voice)
+        self._publisher = PrintingPublisher(voice, language)
 
     def run(self) -> None:
         """Go round until told to stop; a database that is away is waited for, longer each time."""

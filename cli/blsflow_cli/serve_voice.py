@@ -10,11 +10,12 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from blsflow_cli.options import counted, moment, plain
-from blsflow_cli.work import reconcile_document, scan_document
+from blsflow_cli.work import prices_line, reconcile_document, scan_document
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from blsflow.domain.catalogue import Language
     from blsflow.flow.converse import ConverseReport
     from blsflow.flow.execute import ExecuteReport
     from blsflow.flow.reconcile import ReconcileReport
@@ -88,12 +89,14 @@ class Voice:
 class PrintingPublisher:
     """Notifications go to standard output: the publisher of a deployment without a topic."""
 
-    def __init__(self, voice: Voice) -> None:
+    def __init__(self, voice: Voice, language: Language) -> None:
         self._voice = voice
+        self._language = language
 
     def publish(self, message: NotificationMessage) -> None:
         """Print one."""
-        line = f"NOTIFICATION {message.notification_id}: {message.subject} ({message.code})"
+        said = message.document["texts"][self._language]  # type: ignore[index] # as notify wrote it
+        line = f"NOTIFICATION {message.notification_id} of {message.tenant_id}: {said} ({message.code})"
         body = dict(message.document)
         self._voice.say("notification", line, notification_id=message.notification_id, body=body)
 
@@ -101,7 +104,7 @@ class PrintingPublisher:
 def _round_line(done: Round) -> str:
     parts = []
     if done.scan is not None:
-        parts.append(f"prices {done.scan.feed} ({done.scan.prices}), {done.scan.recorded} due")
+        parts.append(f"prices {prices_line(done.scan)}, {done.scan.recorded} due")
     if done.ticks:
         counts: Counter[str] = Counter()
         for tick in done.ticks:

@@ -91,7 +91,7 @@ def tick(*, as_json: JsonOption = False) -> None:
     """Scan once: read the prices, record what is due, and decide it.
 
     With a decide queue in the settings it is enqueued instead; `blsflow execute` sends what was prepared.
-    Exit code 1: a step of the scan failed; the others were done.
+    Exit code 1: the feed gave no prices, or a step of the scan failed; the others were done.
 
     For example:
 
@@ -104,15 +104,23 @@ def tick(*, as_json: JsonOption = False) -> None:
         print_json(scan_document(report) | {"ticks": [each.document() for each in ticks]})
     else:
         typer.echo(
-            f"prices: {report.feed} ({report.prices}); {report.recorded} recorded, {report.missed} missed, "
+            f"prices: {prices_line(report)}; {report.recorded} recorded, {report.missed} missed, "
             f"{report.closed_unbegun} not begun in time, {report.broken} unreadable"
         )
         for each in ticks:
             typer.echo(each.line())
         for step, error in report.failures.items():
             typer.echo(f"{step} failed: {error}", err=True)
-    if report.failures:
+    if report.failures or report.feed_failure is not None:
         raise typer.Exit(ExitCode.FINDING)
+
+
+def prices_line(report: TickReport) -> str:
+    """Say what came of asking for prices, or that the newest time it failed, and why."""
+    if report.feed_failure is None:
+        return f"{report.feed} ({report.prices})"
+    again = ", not asked again so soon" if report.feed == "recent" else ""
+    return f"NONE from {report.feed_failure}{again}"
 
 
 def scan_document(report: TickReport) -> dict[str, Any]:

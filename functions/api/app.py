@@ -17,6 +17,7 @@ from . import (
     controls,
     document,
     explanations,
+    fleet,
     health,
     jobs,
     leases,
@@ -37,6 +38,7 @@ from .writing import require_bounded
 NOUNS = (
     document,
     health,
+    fleet,
     policies,
     controls,
     explanations,

@@ -67,10 +67,15 @@ class BenchmarkRunIn(Strict):
 
 
 class RequestedRun(Answer):
-    """The open run of the machine and project, and where it stands."""
+    """The open run of the machine and project, where it stands, and the policy that carries it out.
+
+    `waits_for` names what keeps that policy from beginning any run, by the codes of readiness and `sampling_off`.
+    """
 
     run_id: UUID
     state: str
+    policy_id: int | None
+    waits_for: list[str]
 
 
 @operation("GET", "/benchmarks", scope=Scope.READ, tag=TAG)

@@ -9,12 +9,13 @@ from aws_lambda_powertools.event_handler import Response
 
 from blsflow.bootstrap import application
 from blsflow.domain.tariff import TariffProblemKind
+from blsflow.domain.texts import render_finding
 from blsflow.flow import readiness as flow
 from blsflow.web.caller import Scope
 
 from .policies import PolicyStatus
 from .routing import answer, caller, operation, store
-from .shapes import Answer, Figure, PathId
+from .shapes import Answer, Figure, PathId, Texts
 
 
 class Finding(Answer):
@@ -23,6 +24,7 @@ class Finding(Answer):
     code: str
     severity: str
     params: dict[str, Any]
+    texts: Texts
 
 
 class TariffSpan(Answer):
@@ -111,7 +113,7 @@ def read_readiness(policy_id: PathId) -> Response[Readiness]:
     return answer(
         Readiness(
             ready=found.ready,
-            findings=[Finding.model_validate(each) for each in found.findings],
+            findings=[_finding(each) for each in found.findings],
             status=PolicyStatus.model_validate(found.status),
             as_of=found.as_of,
             execute_enabled=found.execute_enabled,
@@ -130,3 +132,12 @@ def read_readiness(policy_id: PathId) -> Response[Readiness]:
 
 def _troubles(found: flow.Readiness, kind: TariffProblemKind) -> list[TariffTrouble]:
     return [TariffTrouble.model_validate(each) for each in found.tariffs.of_kind(kind)]
+
+
+def _finding(found: flow.Finding) -> Finding:
+    return Finding(
+        code=found.code,
+        severity=found.severity,
+        params=dict(found.params),
+        texts=Texts.model_validate(render_finding(found.code, found.params)),
+    )

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from aws_lambda_powertools.event_handler.openapi.exceptions import RequestValidationError
 
+from blsflow.documents import cause_of
 from blsflow.domain.catalogue import word
 from blsflow.domain.errors import InvalidDocument, InvalidExecutionRequest
 from blsflow.domain.replay_ledger import TooMuchToReplay
@@ -135,10 +136,7 @@ def problem_of(
 
 def _invalid(found: Sequence[Mapping[str, Any]], body: object, code: str) -> Problem:
     """Name each field as its reader would: ``rule.every_sec``, ``query.limit``; never the value, which may be a secret."""
-    errors = [
-        {"field": _field_name(each, body), "cause": str(each["msg"]).removeprefix("Value error, ")}
-        for each in found[:_MOST_FIELDS]
-    ]
+    errors = [{"field": _field_name(each, body), "cause": cause_of(each)} for each in found[:_MOST_FIELDS]]
     told = "; ".join(f"{each['field']}: {each['cause']}" for each in errors[:3])
     return Problem(code, told, errors=errors)
 

@@ -17,15 +17,15 @@ MOST_BYTES: Final = 5_500_000
 
 
 def as_json(body: object) -> str:
-    """Write a body; `ValueError` if a number in it has no JSON form."""
-    return json.dumps(body, separators=(",", ":"), cls=Encoder, allow_nan=False)
+    """Write a body, in UTF-8 as it is read by people too; `ValueError` if a number in it has no JSON form."""
+    return json.dumps(body, separators=(",", ":"), cls=Encoder, allow_nan=False, ensure_ascii=False)
 
 
 def require_bounded(response: Mapping[str, Any]) -> None:
     """Raise the `Problem` ``answer_too_large`` for an answer that could not be handed over."""
     body = response.get("body") or ""
-    # as the runtime writes it: a text within JSON, whose own quotes take two bytes each
-    size = len(json.dumps(body)) if 2 * len(body) > MOST_BYTES else 0
+    # as a runtime may write it: a text within JSON, whose own quotes take two bytes each, and other letters up to six
+    size = len(json.dumps(body)) if 6 * len(body) > MOST_BYTES else 0
     if size > MOST_BYTES:
         raise Problem(
             "answer_too_large",

@@ -32,7 +32,13 @@ class Seeded:
     tenants: tuple[str, ...]
 
 
-def seed(connection: pg8000.native.Connection, *, machines: int = 2000, seed: int = 1) -> Seeded:
+def seed(
+    connection: pg8000.native.Connection,
+    *,
+    machines: int = 2000,
+    seed: int = 1,
+    execution_mode: str = "execute",
+) -> Seeded:
     """Insert the fleet in one transaction; the same arguments give the same fleet, as of the database's now.
 
     A constant number of statements whatever the fleet's size. The tables must be empty.
@@ -49,7 +55,9 @@ def seed(connection: pg8000.native.Connection, *, machines: int = 2000, seed: in
             tenants=list(TENANTS),
             seeded_by=SEEDED_BY,
         )
-        policy_ids = tuple(_insert_policy(connection, policy, fleet, now) for policy in POLICIES)
+        policy_ids = tuple(
+            _insert_policy(connection, policy, fleet, now, execution_mode) for policy in POLICIES
+        )
     except BaseException:
         connection.run("rollback")
         raise
@@ -81,13 +89,17 @@ def _as_text(value: object) -> str:
 
 
 def _insert_policy(
-    connection: pg8000.native.Connection, policy: PolicyGroup, fleet: list[Machine], now: datetime
+    connection: pg8000.native.Connection,
+    policy: PolicyGroup,
+    fleet: list[Machine],
+    now: datetime,
+    execution_mode: str,
 ) -> int:
     columns: Mapping[str, Any] = {
         "tenant_id": policy.tenant_id,
         "name": policy.name,
         "mode": policy.mode,
-        "execution_mode": "execute",
+        "execution_mode": execution_mode,
         "enabled": True,
         "time_zone": policy.time_zone,
         "switch_cost_sec": SWITCH_COST_SEC,

@@ -56,6 +56,7 @@ class LocalStack:
         self._secrets = dict(secrets or {})
         self._progress = progress
         self._cleanup = contextlib.ExitStack()
+        self._deploying = False
         self._emulator = Emulator()
         self._postgres = EmbeddedPostgres()
         self.database: DatabaseAddress = self._postgres.address
@@ -67,13 +68,14 @@ class LocalStack:
         try:
             self._start()
         except BaseException as error:
-            if self._emulator.log and isinstance(error, RuntimeError):
+            if self._deploying and self._emulator.log and isinstance(error, RuntimeError):
                 error.add_note(f"the emulator's log ends with:\n{self._emulator.log[-4000:]}")
             self.__exit__()
             raise
         return self
 
     def __exit__(self, *_: object) -> None:
+        self._progress("stopping; deleting what the emulator unpacked may take a minute")
         with signals_deferred():
             self._cleanup.close()
 
@@ -99,6 +101,7 @@ class LocalStack:
             folder = Path(self._cleanup.enter_context(tempfile.TemporaryDirectory(prefix="blsflow-build-")))
         with self._step(f"sam build ({target['PythonRuntime']}, {target['Architecture']})"):
             template = build(folder, target)
+        self._deploying = True
         with self._step("sam deploy, migrations included"):
             secret = {"DatabaseSecretArn": self._store_database_secret(), "DatabaseTls": "off"}
             secret |= {name: self._store_secret(name, text) for name, text in self._secrets.items()}

@@ -44,6 +44,25 @@ def test_a_figure_that_is_no_number_is_unknown(api: ApiDeployment) -> None:
     assert any(item["power_w"] for item in answered.body["items"])
 
 
+def test_chinese_is_readable_as_it_is_sent() -> None:
+    """R9.4: texts in both languages stand in an answer as people read them."""
+    assert writing.as_json({"zh": "策略已冻结"}) == '{"zh":"策略已冻结"}'
+
+
+def test_the_fleet_of_a_tenant_is_listed(api: ApiDeployment) -> None:
+    """R1.4, R8.9: clusters, projects and machines that are the tenant's, each once and by its filters."""
+    clusters = ANN.get("/clusters").body["items"]
+    assert sum(each["machines"] for each in clusters) == api.value(
+        f"select count(*) from machines where tenant_id = '{ANN.tenant}'"
+    )
+    assert len(ANN.get("/projects").body["items"]) == api.value(
+        f"select count(*) from projects where tenant_id = '{ANN.tenant}'"
+    )
+    found = ANN.get("/machines", cluster_id=clusters[0]["id"], limit=500).body["items"]
+    assert len(found) == clusters[0]["machines"]
+    assert {each["cluster_id"] for each in found} == {clusters[0]["id"]}
+
+
 def test_an_answer_without_a_form_in_json_is_a_fault_of_ours() -> None:
     """R9.2: what slips through as not a number becomes no text that only some programs can read."""
     with pytest.raises(ValueError, match="JSON"):

@@ -73,6 +73,9 @@ def test_a_run_is_asked_for_by_hand(
     assert lab.pass_().begun == 1
     code, text = said(monkeypatch, capsys, "benchmark", "run", 1, 3, 2, "--by", "li")
     assert (code, "is running" in text) == (0, True)
+    lab.scene.rows("update smart_schedule_policy_groups set execution_mode = 'shadow'")
+    code, text = said(monkeypatch, capsys, "benchmark", "run", 1, 4, 2, "--by", "li")
+    assert (code, "mode_not_execute: The policy is not in execute" in text) == (1, True)
     code, text = said(monkeypatch, capsys, "benchmark", "run", 1, 99, 2, "--by", "wei")
     assert (code, "are not of one tenant" in text) == (2, True)
 

@@ -83,7 +83,7 @@ def test_a_deployment_without_a_database_is_told_which_setting_it_lacks(
     monkeypatch.delenv("BLSFLOW_SCHEDULER_DATABASE_URL", raising=False)
     ended = blsflow("status")
     assert ended.returncode == 2
-    assert "BLSFLOW_SCHEDULER_DATABASE_URL" in ended.stderr
+    assert "BLSFLOW_SCHEDULER_DATABASE_URL is not set: " in ended.stderr
     assert blsflow("status", "--json").document()["errors"]
 
 
@@ -274,6 +274,12 @@ def test_nothing_is_changed_without_a_reason(
 
 def test_a_manual_run_is_decided_once(blsflow: Command, deployed: DatabaseAddress) -> None:
     """R8.8: repeated with the same request id it is the same occurrence, decided once."""
+    blsflow("freeze", PROFIT_GUARD, "--reason", "to be looked at")
+    frozen = blsflow("run", PROFIT_GUARD, "--request-id", "while frozen")
+    assert (frozen.returncode, frozen.stdout.count("occurrence")) == (1, 1), frozen
+    assert "frozen: the policy is frozen" in frozen.stdout
+    assert blsflow("run", PROFIT_GUARD, "--request-id", "while frozen").returncode == 1
+    blsflow("enable", PROFIT_GUARD, "--reason", "looked at")
     first = blsflow("run", PROFIT_GUARD, "--request-id", "a", "--json").document()
     again = blsflow("run", PROFIT_GUARD, "--request-id", "a", "--json").document()
     assert [tick["outcome"] for tick in first["ticks"]] == ["decided"]
@@ -413,3 +419,103 @@ def test_a_backtest_tries_a_policy_on_what_is_on_record(blsflow: Command, deploy
     refused = blsflow("backtest", PROFIT_GUARD, *period, "--limit", 10)
     assert (refused.returncode, "take steps" in refused.stderr) == (2, True)
     assert blsflow("backtest", PROFIT_GUARD).returncode == 2
+
+
+@pytest.mark.usefixtures("fleet")
+def test_a_scan_without_prices_is_a_finding(blsflow: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    """R2.1: a feed that cannot be reached is named with its cause, at once and as long as it is not asked again."""
+    monkeypatch.setenv("BLSFLOW_SCHEDULER_PROFIT_API_BASE_URL", "http://127.0.0.1:1")
+    for again in ("", ", not asked again so soon"):
+        ended = blsflow("tick")
+        assert ended.returncode == 1
+        assert "prices: NONE from contract: connection, GET http://127.0.0.1:1" in ended.stdout
+        assert again in ended.stdout.splitlines()[0]
+
+
+@pytest.mark.usefixtures("fleet")
+def test_the_fleet_is_listed_by_tenant(blsflow: Command) -> None:
+    """R11.5, R1.4: what a policy's scope and candidates can name, in pages; a misspelt tenant is refused."""
+    clusters = blsflow("fleet", "clusters", "--tenant", NORTH, "--json").document()["clusters"]
+    assert {each["tenant_id"] for each in clusters} == {NORTH}
+    projects = blsflow("fleet", "projects", "--tenant", NORTH, "--json").document()["projects"]
+    assert all(each["price_key"] for each in projects)
+    first = blsflow("fleet", "machines", "--tenant", NORTH, "--limit", 3, "--json").document()
+    rest = blsflow(
+        "fleet", "machines", "--tenant", NORTH, "--limit", 500, "--cursor", first["cursor"], "--json"
+    )
+    assert len(first["machines"]) + len(rest.document()["machines"]) == sum(
+        each["machines"] for each in clusters
+    )
+    shown = blsflow("fleet", "machines", "--cluster", clusters[0]["id"], "--status", "mining")
+    assert (shown.returncode, "more: --cursor" in blsflow("fleet", "machines", "--limit", 3).stdout) == (
+        0,
+        True,
+    )
+    assert "S19" in shown.stdout or "S21" in shown.stdout
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["fleet", "clusters"],
+        ["fleet", "projects"],
+        ["fleet", "machines"],
+        ["locks"],
+        ["schedules"],
+        ["occurrences"],
+        ["command", "list"],
+    ],
+)
+@pytest.mark.usefixtures("fleet")
+def test_a_misspelt_tenant_is_no_empty_list(blsflow: Command, command: list[str]) -> None:
+    """R11.5: what is asked of a tenant of whom there is nothing is refused."""
+    ended = blsflow(*command, "--tenant", "nrth-mining")
+    assert (ended.returncode, "--tenant: there is no such tenant" in ended.stderr) == (2, True)
+    assert blsflow(*command, "--tenant", NORTH).returncode == 0
+
+
+def test_what_was_is_told(blsflow: Command, deployed: DatabaseAddress) -> None:
+    """R11.5: decisions on a machine, freezes, and what people were told, each with its words in the language asked for."""
+    blsflow("tick")
+    ((machine,),) = look(deployed, "select min(machine_id) from smart_schedule_machine_decisions")
+    assert blsflow("decisions", machine, "--json").document()["decisions"][0]["machine_id"] == machine
+    assert blsflow("decisions", 999_999).returncode == 2
+    blsflow("freeze", PROFIT_GUARD, "--reason", "prices look odd", "--by", "kim")
+    assert "by kim: why prices look odd" in blsflow("status").stdout
+    blsflow("enable", PROFIT_GUARD, "--reason", "they are right")
+    frozen = blsflow("freezes", PROFIT_GUARD)
+    assert "an operator froze it" in frozen.stdout
+    assert "they are right" in frozen.stdout
+    assert "操作人手动冻结" in blsflow("freezes", PROFIT_GUARD, "--lang", "zh").stdout
+    told = blsflow("notifications", NORTH, "--json").document()["notifications"]
+    assert told[0]["code"] == "policy_frozen"
+    assert "策略已冻结" in blsflow("notifications", NORTH, "--unread", "--lang", "zh").stdout
+
+
+@pytest.mark.usefixtures("fleet")
+def test_what_is_archived_is_said_to_be(blsflow: Command) -> None:
+    """R9.1: an archived policy is not unknown, and a policy that is not there has no log."""
+    assert blsflow("policy", "archive", PROFIT_GUARD, "--version", 1, "--reason", "sold").returncode == 0
+    for command in (["enable", PROFIT_GUARD, "--reason", "x"], ["run", PROFIT_GUARD, "--request-id", "x"]):
+        ended = blsflow(*command)
+        assert (ended.returncode, f"policy {PROFIT_GUARD} is archived" in ended.stderr) == (2, True)
+    assert blsflow("logs", PROFIT_GUARD).returncode == 0
+    unknown = blsflow("logs", NO_POLICY)
+    assert (unknown.returncode, f"there is no policy {NO_POLICY}" in unknown.stderr) == (2, True)
+
+
+def test_a_refused_user_is_not_told_of_tls(
+    blsflow: Command, database: DatabaseAddress, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """R11.5: what to check follows from what the database said."""
+    environ = environment(database)
+    for old, new, advice in (
+        (database.password, "wrong", "user and password above all"),
+        (f"/{database.dbname}", "/no_such_database", "the database's name above all"),
+    ):
+        address = environ["BLSFLOW_SCHEDULER_DATABASE_URL"].replace(old, new)
+        use(monkeypatch, environ | {"BLSFLOW_SCHEDULER_DATABASE_URL": address})
+        ended = blsflow("status")
+        assert ended.returncode == 2
+        assert advice in ended.stderr
+        assert "TLS" not in ended.stderr

@@ -57,6 +57,8 @@ def test_a_policy_is_created_shown_changed_and_archived(
     policy = made["policy_id"]
     shown = json.loads(blsflow("policy", "show", policy).stdout)
     assert (shown["enabled"], shown["execution_mode"], shown["version"]) == (False, "shadow", 1)
+    whole = blsflow("policy", "change", policy, written(tmp_path / "whole.json", shown), "--version", 1)
+    assert (whole.returncode, whole.stderr.count("\n"), "jq .document" in whole.stderr) == (2, 1, True)
     same = written(tmp_path / "same.json", shown["document"])
     assert "stays at version 1" in blsflow("policy", "change", policy, same, "--version", 1).stdout
     other = written(
@@ -85,6 +87,11 @@ def test_a_policy_document_is_refused_by_field(
             {"scope": [{"resource_type": "cluster", "resource_id": "4"}]},
             "scope[0].resource_id: there is no such cluster",
         ),
+        ({"tenant": "nrth-mining"}, "tenant: no machine, cluster or executor lease is of such a tenant"),
+        (
+            {"tenant": "nrth-mining", "time_zone": "Mars/Olympus", "candidates": [999]},
+            "tenant: no machine, cluster or executor lease is of such a tenant",
+        ),
         ({"min_dwell_sec": -1}, "min_dwell_sec: not a whole number"),
         ({"schedule": {"kind": "interval", "every_sec": 0}}, "schedule.every_sec:"),
     ):
@@ -104,5 +111,6 @@ def test_readiness_says_what_is_wanting(blsflow: Callable[..., Ended]) -> None:
     assert document["machines"]["machines"] > 0
     shown = blsflow("readiness", 1)
     assert (shown.returncode, "not ready" in shown.stdout) == (1, True)
-    assert "executor_unconfigured" in shown.stdout
+    assert "executor_unconfigured: No device-control service" in shown.stdout
+    assert "executor_unconfigured: 未配置设备控制服务" in blsflow("readiness", 1, "--lang", "zh").stdout
     assert blsflow("readiness", 99).returncode == 2

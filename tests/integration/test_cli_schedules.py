@@ -135,7 +135,7 @@ def test_a_schedule_is_stored_changed_paused_and_archived(blsflow: Console, file
     schedule = blsflow.create(file)
     (row,) = blsflow.json("schedules", "--tenant", "north-mining")
     assert (row["id"], row["version"], row["kind"], row["paused"]) == (schedule, 1, "conversation", False)
-    assert blsflow.json("schedules", "--tenant", "lakeside") == []
+    assert blsflow.json("schedules", "--tenant", "lakeside", code=2)["errors"][0].startswith("--tenant: ")
     later = written(file, name="Later briefing")
     assert blsflow.json("schedule", "change", schedule, later, "--version", 1)["version"] == 2
     stale = blsflow("schedule", "change", schedule, later, "--version", 1)
@@ -145,7 +145,8 @@ def test_a_schedule_is_stored_changed_paused_and_archived(blsflow: Console, file
     assert blsflow.json("schedule", "resume", schedule)["next_run_at"].startswith("2998-12-31T16:00")
     assert "archived" in blsflow("schedule", "archive", schedule).stdout
     assert blsflow.json("schedules") == []
-    assert blsflow("schedule", "resume", schedule).returncode == 2
+    resumed = blsflow("schedule", "resume", schedule)
+    assert (resumed.returncode, f"schedule {schedule} is archived" in resumed.stderr) == (2, True)
 
 
 @pytest.mark.parametrize(
@@ -158,8 +159,9 @@ def test_a_schedule_is_stored_changed_paused_and_archived(blsflow: Console, file
         ({"work": DOCUMENT["work"] | {"prompt": "  "}}, "work.prompt"),
         ({"work": DOCUMENT["work"] | {"model": "large"}}, "work.model"),
         ({"tenant": ""}, "tenant"),
+        ({"tenant": "nrth-mining"}, "tenant"),
     ],
-    ids=["zone", "zero", "text", "kind", "blank", "unknown", "nobody"],
+    ids=["zone", "zero", "text", "kind", "blank", "unknown", "nobody", "misspelt"],
 )
 def test_what_cannot_be_meant_is_named_and_not_stored(
     blsflow: Console, file: Path, changes: dict[str, Any], field: str

@@ -80,3 +80,13 @@ def test_an_address_is_shown_without_its_password() -> None:
     for shown in (repr(address), str(address), f"{address}", f"{[address]}"):
         assert "hunter2" not in shown
         assert "u@h:5432/d" in shown
+
+
+@pytest.mark.parametrize(
+    ("parameter", "shown"), [("sslmode=disable", "sslmode"), ("tsl=off", "(not shown)"), ("x", "(not shown)")]
+)
+def test_a_parameter_that_means_nothing_here_is_refused(parameter: str, shown: str) -> None:
+    """R11.7: what would be left unheeded is refused, saying what there is; it may be part of a password."""
+    with pytest.raises(InvalidSetting, match="for sslmode=disable use tls=off") as refused:
+        parse_address(f"postgresql://u:p@h/d?{parameter}", tls="verify-full")
+    assert refused.value.value == shown

@@ -290,6 +290,22 @@ def test_the_executor_lease_changes_hands_on_the_record(fleet: DatabaseAddress, 
     ]
 
 
+@pytest.mark.parametrize(
+    "something",
+    [
+        "insert into clusters values (99, 'fresh', 'site', 'UTC')",
+        """insert into smart_schedule_schedules (tenant_id, created_by, kind, work, rule, next_run_at) values
+           ('fresh', 'kim', 'conversation', '{"target": "t", "conversation_id": "c", "prompt": "p"}', '{}', now())""",
+    ],
+)
+def test_a_tenant_without_machines_may_have_a_lease(
+    fleet: DatabaseAddress, store: PostgresStore, something: str
+) -> None:
+    """R4.2, R8.1: conversations need the lease too, and no machine."""
+    look(fleet, something)
+    assert control.lease(store, "fresh", holder="blsflow", **WHO).was is None
+
+
 def test_a_lease_of_a_tenant_that_does_not_exist_is_refused(
     fleet: DatabaseAddress, store: PostgresStore
 ) -> None:

@@ -109,7 +109,12 @@ def test_a_feed_read_recently_is_not_asked_again(fed: _Fed) -> None:
     assert [fed.tick(after_sec=12).feed for _ in range(5)] == ["ok", "recent", "recent", "ok", "recent"]
     assert feed.asked == 2
     feed.answer = Drop()
-    assert [fed.tick(after_sec=12).feed for _ in range(3)] == ["recent", "connection", "recent"]
+    reports = [fed.tick(after_sec=12) for _ in range(3)]
+    assert [report.feed for report in reports] == ["recent", "connection", "recent"]
+    told = [report.feed_failure for report in reports]
+    assert told[0] is None, "the newest answer was one"
+    assert (told[1] or "").startswith("contract: connection, GET ")
+    assert told[2] == told[1], "still without prices, and it says so"
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from blsflow.flow.benchmarks import request_benchmark
 from blsflow.ports.errors import InvariantBroken
 from tests.integration.lab import QUICK, Lab
 
@@ -29,6 +30,15 @@ OVERRIDDEN = (
     " (ticked_at, tick_id, machine_id, action, reason, proposed, overridden_by, figures)"
     " select now(), 1000, id, 'skip', 'overridden', 'skip', 2, '' from machines"
 )
+SECOND_POLICY = """
+insert into smart_schedule_policy_groups
+    (tenant_id, name, mode, execution_mode, enabled, created_by, priority, min_dwell_sec, switch_cost_sec)
+    values ('acme', 'trial', 'profit_guard', '{mode}', true, 'test', {priority}, 0, 60);
+insert into smart_schedule_policy_scopes values (2, 'cluster', '1');
+insert into smart_schedule_policy_candidates (policy_id, project_id, position) values (2, 1, 0), (2, 2, 1);
+insert into smart_schedule_schedules (tenant_id, created_by, kind, policy_id, rule, next_run_at)
+    values ('acme', 'test', 'policy_tick', 2, '{{"kind": "interval", "every_sec": 60}}', now());
+"""
 
 
 @pytest.fixture
@@ -103,7 +113,7 @@ def test_an_operators_run_comes_before_all_others(lab: Lab) -> None:
         FREEZE,
         OTHERS_LOCK,
         "update machines set operator_hold = true",
-        OVERRIDDEN,
+        SECOND_POLICY.format(mode="execute", priority=9) + OVERRIDDEN,
         "update smart_schedule_policy_groups set enabled = false",
         "update smart_schedule_policy_groups set execution_mode = 'shadow'",
         "update smart_schedule_executor_leases set holder = 'legacy'",
@@ -127,6 +137,80 @@ def test_nothing_begins_where_it_may_not(lab: Lab, obstacle: str) -> None:
     lab.scene.rows(obstacle)
     assert lab.pass_().begun == 0
     assert lab.runs()[0][0] == "pending" or lab.runs()[-1][0] == "pending"
+
+
+def owners(lab: Lab) -> list[list[Any]]:
+    """The policies that open runs are with."""
+    return lab.scene.rows(
+        "select distinct policy_id from smart_schedule_benchmark_runs where ended_at is null order by 1"
+    )
+
+
+@pytest.mark.parametrize("priority", [9, -9])
+def test_a_policy_in_shadow_takes_no_run_from_one_that_executes(lab: Lab, priority: int) -> None:
+    """R7.4, R4.1: tried beside an executing policy, above or below it, a shadow leaves its runs alone and they begin."""
+    lab.scene.rows(SECOND_POLICY.format(mode="shadow", priority=priority))
+    lab.ask()
+    lab.ask()
+    assert owners(lab) == [[1]]
+    assert lab.pass_().begun == 1
+
+
+@pytest.mark.parametrize(
+    "why",
+    [
+        FREEZE,
+        "update smart_schedule_policy_groups set enabled = false where id = 1",
+        "update smart_schedule_policy_groups set execution_mode = 'shadow' where id = 1",
+        "update smart_schedule_policy_groups set max_benchmarks = 0 where id = 1",
+    ],
+)
+def test_a_run_goes_over_from_a_policy_that_begins_none(lab: Lab, why: str) -> None:
+    """R7.4: what waits with a policy that is frozen, disabled, in shadow or without sampling waits no longer."""
+    lab.ask()
+    lab.scene.rows(SECOND_POLICY.format(mode="execute", priority=9))
+    lab.scene.rows(why)
+    lab.ask()
+    assert owners(lab) == [[2]]
+    assert lab.pass_().begun == 1
+
+
+def asked_by_hand(lab: Lab, policy_id: int, machine_id: int = 9) -> Any:
+    """An operator asks for a run under a policy."""
+    return request_benchmark(
+        lab.scene.app.store,
+        policy_id=policy_id,
+        machine_id=machine_id,
+        project_id=2,
+        by="wei",
+    )
+
+
+def test_an_operators_wish_stays_with_the_policy_that_can_begin_it(lab: Lab) -> None:
+    """R7.4: asked for under a shadow policy, a run that waits with an executing one stays there, first of all."""
+    lab.ask()
+    lab.scene.rows(SECOND_POLICY.format(mode="shadow", priority=9))
+    asked = asked_by_hand(lab, 2)
+    assert (asked.policy_id, asked.waits_for) == (1, ())
+    lab.pass_()
+    assert begun_machines(lab) == [9]
+
+
+@pytest.mark.parametrize(
+    ("why", "code"),
+    [
+        ("update smart_schedule_policy_groups set execution_mode = 'shadow'", "mode_not_execute"),
+        ("update smart_schedule_policy_groups set enabled = false", "policy_disabled"),
+        ("update smart_schedule_policy_groups set max_benchmarks = 0", "sampling_off"),
+        ("delete from smart_schedule_executor_leases", "lease_not_held"),
+        (FREEZE, "policy_frozen"),
+    ],
+)
+def test_a_wish_says_what_its_policy_waits_for(lab: Lab, why: str, code: str) -> None:
+    """R7.4: a run that cannot begin is kept, and whoever asked for it learns why it waits."""
+    assert asked_by_hand(lab, 1).waits_for == ()
+    lab.scene.rows(why)
+    assert asked_by_hand(lab, 1).waits_for == (code,)
 
 
 @pytest.mark.parametrize(
@@ -280,6 +364,22 @@ def test_b04_running_otherwise_than_measured_asks_for_a_new_benchmark(lab: Lab) 
         "select machine_id, project_id, origin, state from smart_schedule_benchmark_runs"
     ) == [[1, 1, "drift", "pending"]]
     assert sum(report.drifted for report in drift_to(lab, 1.28, 2)) == 0
+
+
+def test_a_drift_is_asked_for_by_a_policy_that_can_begin_the_run(lab: Lab) -> None:
+    """R7.2, R7.4: also where a policy in shadow decided on the machine last."""
+    lab.ask()
+    lab.scene.rows("delete from smart_schedule_benchmark_runs")
+    lab.scene.rows(SECOND_POLICY.format(mode="shadow", priority=9))
+    lab.scene.rows("update smart_schedule_policy_groups set max_benchmarks = 1 where id = 1")
+    lab.ask()
+    lab.scene.rows("delete from smart_schedule_benchmark_runs")
+    lab.scene.rows(
+        "update smart_schedule_machine_decisions set ticked_at = ticked_at + interval '1 second'"
+        " where tick_id in (select id from smart_schedule_ticks where policy_id = 2)"
+    )
+    drift_to(lab, 1.28, 5)
+    assert lab.scene.rows("select policy_id, origin from smart_schedule_benchmark_runs") == [[1, "drift"]]
 
 
 def test_a_reading_that_agrees_again_is_no_drift(lab: Lab) -> None:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from functools import cache
+from typing import get_args
 
 import pytest
 
 from blsflow.domain.catalogue import PLACE, Placeholder, Texts, catalogue, placeholders
 from blsflow.domain.shown_values import KINDS
+from blsflow.domain.tariff import TariffProblemKind
 from tests.told_codes import Site, UnreadableSiteError, modules, statements, told_messages, told_words
 
 SQL = statements()
@@ -82,6 +85,33 @@ def test_a_text_is_well_formed(code: str, texts: Texts) -> None:
         )
     assert re.search(r"[\u4e00-\u9fff]", texts.zh)
     assert texts.en.isascii()
+
+
+def test_every_finding_of_readiness_has_a_text_and_every_text_a_finding() -> None:
+    """R9.1, R9.4: in both languages, from the parameters that the finding carries."""
+    params: dict[str, set[str]] = {"policy_archived": set(), "sampling_off": set()}  # of a benchmark run
+    for call in ast.walk(ast.parse(PYTHON["flow/readiness.py"])):
+        if isinstance(call, ast.Call) and ast.unparse(call.func) in {"_error", "_warning"}:
+            for code in _finding_codes(call.args[0]):
+                params.setdefault(code, set()).update(each.arg for each in call.keywords if each.arg)
+    assert set(params) == set(catalogue().findings)
+    for code, texts in catalogue().findings.items():
+        places = set(placeholders(texts.en))
+        assert places == set(placeholders(texts.zh)), code
+        assert {place.name for place in places if not place.optional} <= params[code], code
+        assert texts.en.isascii()
+        assert re.search(r"[\u4e00-\u9fff]", texts.zh)
+
+
+def _finding_codes(code: ast.expr) -> list[str]:
+    """The codes that a call may tell: its own, or each of a closed list."""
+    match ast.unparse(code):
+        case "f'price_{price.state}'":
+            return ["price_stale", "price_unknown"]
+        case "trouble.kind":
+            return list(get_args(TariffProblemKind))
+        case _:
+            return [ast.literal_eval(code)]
 
 
 def test_words_are_words_in_their_language() -> None:

@@ -5,6 +5,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Callable
+from importlib import metadata
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -100,7 +101,10 @@ def test_price_history_quarantines_a_jump(blsflow: Command) -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"policy": {"mode": "profit"}}, "policy.mode: input should be 'profit_guard' or 'time_window'"),
+        (
+            {"policy": {"mode": "profit"}},
+            "policy.mode: is not one of 'profit_guard' or 'time_window' (got 'profit')",
+        ),
         (
             {"policy": {"mode": "profit_guard", "candidates": [9]}},
             "policy.candidates[0]: is not the id of any",
@@ -111,7 +115,7 @@ def test_price_history_quarantines_a_jump(blsflow: Command) -> None:
         ({"clusters": []}, "machines[0].cluster_id: is not the id of any of the document's clusters (got 1)"),
         ({"colour": "red"}, "colour: is no field of this document (got 'red')"),
         ("{", "the document is not JSON"),
-        ({"usdt_to_cny_rate": "7.2"}, "usdt_to_cny_rate: input should be a valid number (got '7.2')"),
+        ({"usdt_to_cny_rate": "7.2"}, "usdt_to_cny_rate: is not a number (got '7.2')"),
     ],
 )
 def test_bad_document_is_refused_by_field(
@@ -245,7 +249,7 @@ def test_bad_tariff_is_refused_by_field(blsflow: Command) -> None:
     assert "periods[1].hours[0].ends: " in found.stderr
     assert "25:00" in found.stderr
     document["periods"][1] = {"name": "valley", "price_per_kwh": "free"}
-    expected = "periods[1].price_per_kwh: input should be a valid number (got 'free')\n"
+    expected = "periods[1].price_per_kwh: is not a number (got 'free')\n"
     assert blsflow("tariff", "check", "-", document=document).stderr == "blsflow: " + expected
     assert blsflow("tariff", "check", "-", document=[document]).stderr == "blsflow: [0]." + expected
     assert "holds no tariff" in blsflow("tariff", "check", "-", document=[]).stderr
@@ -361,3 +365,10 @@ def test_installed_command() -> None:
         timeout=60,
     )
     assert json.loads(found.stdout)["counts"] == {"stop/negative_profit": 1}
+
+
+@pytest.mark.parametrize("words", [["--version"], ["--version", "status"]])
+def test_the_version_is_told_and_nothing_else_is_done(blsflow: Command, words: list[str]) -> None:
+    """R11.5: `blsflow --version` needs no command."""
+    ended = blsflow(*words)
+    assert (ended.returncode, ended.stdout) == (0, f"blsflow {metadata.version('blsflow-scheduler')}\n")

@@ -18,7 +18,7 @@ SHOWN: Final[Mapping[str, str]] = {
     "list_policies": "items.document items.version items.enabled items.execution_mode",
     "read_policy_status": "freeze.cause freeze.detail newest_tick lease.held open_attempts live_locks next_run_at"
     " sampling.lost_cny sampling.lost_minutes",
-    "read_readiness": "ready findings.code tariff_gaps tariff_overlaps prices.age_sec machines.reports_stale",
+    "read_readiness": "ready findings.texts.zh tariff_gaps tariff_overlaps prices.age_sec machines.reports_stale",
     "dry_run_policy": "counts gain_cny_per_day obstacles shown.meaning shown.meaning_zh shown.hurdles.cleared",
     "list_ticks": "items.counts items.gain_cny_per_day items.failure",
     "list_decisions": "items.action items.reason items.current_net_cny_per_day items.best_net_cny_per_day",
@@ -36,6 +36,9 @@ SHOWN: Final[Mapping[str, str]] = {
     "list_schedules": "items.rule items.next_run_at",
     "list_occurrences": "items.state items.reason items.missed_count items.output_ref",
     "preview_schedule": "runs.at runs.clock",
+    "list_clusters": "items.time_zone items.machines",
+    "list_projects": "items.name items.price_key",
+    "list_machines": "items.model items.status items.reported_at",
 }
 """By operation, figures and words that a console would otherwise have to make itself."""
 
@@ -58,6 +61,12 @@ BY_COMMAND: Final[Mapping[str, str]] = {
     "report": "report_policy",
     "backtest": "backtest_policy",
     "logs": "follow_log",
+    "fleet clusters": "list_clusters",
+    "fleet projects": "list_projects",
+    "fleet machines": "list_machines",
+    "decisions": "list_decisions_of_machine",
+    "freezes": "list_freezes",
+    "notifications": "list_notifications",
     "explain": "explain_decision",
     "benchmark list": "list_benchmark_runs",
     "benchmark run": "request_benchmark_run",

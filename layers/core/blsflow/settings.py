@@ -34,7 +34,7 @@ class InvalidSetting(BlsflowError):
     """An environment variable cannot be meant; ``name``, ``value`` and ``cause`` say which and why."""
 
     def __init__(self, *, name: str, value: str | None, cause: str) -> None:
-        super().__init__(f"{name}={value!r}: {cause}")
+        super().__init__(f"{name} is not set: {cause}" if value is None else f"{name}={value!r}: {cause}")
         self.name = name
         self.value = value
         self.cause = cause

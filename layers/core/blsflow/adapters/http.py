@@ -103,7 +103,8 @@ class JsonHttp:
     `timeout_sec` bounds the exchange as a whole, however slowly bytes trickle; only connecting to a host of
     several addresses may take that long for each. With `keep_for_reading`, connections of GET requests are kept for the
     next ones, as many as were ever in use at once. With `admit_nan`, the NaN and Infinity that some services
-    write into their JSON are decoded to floats for the caller to judge; otherwise such an answer is no JSON.
+    write into their JSON are decoded to floats for the caller to judge; otherwise such an answer is no JSON. `address` is
+    the service's, as people are told of it.
     """
 
     def __init__(  # noqa: PLR0913 - what a service is to be asked with
@@ -122,6 +123,7 @@ class JsonHttp:
         self._connection_type = HTTPSConnection if parts.scheme == "https" else HTTPConnection
         self._host, self._port = parts.hostname, parts.port
         self._base_path = parts.path.rstrip("/")
+        self.address = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{self._base_path}"
         self._timeout_sec = timeout_sec
         self._headers: dict[str, Secret] = {
             "Accept": "application/json, application/problem+json",

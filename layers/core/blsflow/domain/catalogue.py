@@ -41,9 +41,10 @@ class Placeholder(NamedTuple):
 
 
 class Catalogue(NamedTuple):
-    """All texts by code: ``messages`` with places for parameters, ``words`` that fit into them."""
+    """All texts by code: ``messages`` and ``findings`` with places for parameters, ``words`` that fit into them."""
 
     messages: Mapping[str, Texts]
+    findings: Mapping[str, Texts]
     words: Mapping[str, Texts]
 
 
@@ -53,6 +54,7 @@ def catalogue() -> Catalogue:
     document = tomllib.loads(files("blsflow.domain").joinpath("texts.toml").read_text(encoding="utf-8"))
     return Catalogue(
         messages={code: Texts(**texts) for code, texts in document["messages"].items()},
+        findings={code: Texts(**texts) for code, texts in document["findings"].items()},
         words={code: Texts(**texts) for code, texts in document["words"].items()},
     )
 

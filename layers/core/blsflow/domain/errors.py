@@ -27,7 +27,7 @@ class InvalidDocument(BlsflowError):
     code: ClassVar[str] = "invalid_document"
 
     def __init__(self, *, field: str, value: object, cause: str) -> None:
-        super().__init__(f"{field}: {cause} (got {value!r})")
+        super().__init__(f"{field}: {cause}" + ("" if value is None else f" (got {value!r})"))
         self.field = field
         self.value = value
         self.cause = cause

@@ -73,6 +73,14 @@ JOB_MACHINES: Final = Listing(
 LOCKS: Final = Listing(
     name="live_lock", columns=_BY_MACHINE, filters={"tenant_id": str, "machine_id": int, "policy_id": int}
 )
+_BY_ID: Final[Mapping[str, type]] = {"id": int}
+CLUSTERS: Final = Listing(name="cluster", columns=_BY_ID, filters={"tenant_id": str})
+PROJECTS: Final = Listing(name="project", columns=_BY_ID, filters={"tenant_id": str})
+MACHINES: Final = Listing(
+    name="machine",
+    columns=_BY_ID,
+    filters={"tenant_id": str, "cluster_id": int, "model": str, "status": str},
+)
 BENCHMARK_RUNS: Final = Listing(
     name="benchmark_run",
     columns=_NEWEST,

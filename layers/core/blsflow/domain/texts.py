@@ -1,4 +1,4 @@
-"""What a log event or a notification says to people, in both languages (R9.4). Pure.
+"""What a log event, a notification or a finding says to people, in both languages (R9.4). Pure.
 
 Code and parameters are what is stored; texts are made when somebody looks. Making one never fails, whatever the
 parameters are: what is not there shows as unknown and never as 0, and a value is only ever shown, never interpreted.
@@ -20,7 +20,15 @@ if TYPE_CHECKING:
 
 def render(code: str, params: Mapping[str, Any]) -> Texts:
     """Return what an event or a notification says; of a code without a text, the code and its parameters as they are."""
-    message = catalogue().messages.get(code)
+    return _rendered(catalogue().messages.get(code), code, params)
+
+
+def render_finding(code: str, params: Mapping[str, Any]) -> Texts:
+    """Return what a finding of readiness says, as `render` does."""
+    return _rendered(catalogue().findings.get(code), code, params)
+
+
+def _rendered(message: Texts | None, code: str, params: Mapping[str, Any]) -> Texts:
     if message is None:
         return Texts(_as_stored(code, params, "en"), _as_stored(code, params, "zh"))
     return Texts(_filled(message.en, params, "en"), _filled(message.zh, params, "zh"))

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from blsflow.domain.errors import BlsflowError
 from blsflow.domain.pages import BENCHMARK_RUNS, BENCHMARKS
+from blsflow.domain.policy import ExecutionMode
 from blsflow.flow.pages import read
 from blsflow.flow.requests import fingerprint, once
 from blsflow.ports.sampling import RequestedBenchmark
@@ -28,7 +30,10 @@ class NotOfOneTenant(BlsflowError):
 def request_benchmark(
     store: Store, *, policy_id: int, machine_id: int, project_id: int, by: str
 ) -> RequestedBenchmark:
-    """Ask for a run before all others, as an operator of the whole deployment; asking again gives the same open run."""
+    """Ask for a run before all others, as an operator of the whole deployment; asking again gives the same open run.
+
+    An open run stays with its policy where that may begin runs and the one that is named may not (R7.4).
+    """
     with store.transaction() as tx:
         return _request(tx, policy_id, machine_id, project_id, by=by, tenant_id=None)
 
@@ -47,7 +52,12 @@ def request_benchmark_once(  # noqa: PLR0913 - what to measure, for whom, and wh
 
     def make() -> dict[str, Any]:
         asked = _request(tx, policy_id, machine_id, project_id, by=by, tenant_id=tenant_id)
-        return {"run_id": str(asked.run_id), "state": asked.state}
+        return {
+            "run_id": str(asked.run_id),
+            "state": asked.state,
+            "policy_id": asked.policy_id,
+            "waits_for": list(asked.waits_for),
+        }
 
     body = {"policy_id": policy_id, "machine_id": machine_id, "project_id": project_id}
     with store.transaction() as tx:
@@ -59,7 +69,13 @@ def request_benchmark_once(  # noqa: PLR0913 - what to measure, for whom, and wh
             by=by,
             make=make,
         )
-    return RequestedBenchmark(run_id=UUID(answer.document["run_id"]), state=answer.document["state"])
+    made = answer.document
+    return RequestedBenchmark(
+        run_id=UUID(made["run_id"]),
+        state=made["state"],
+        policy_id=made.get("policy_id", policy_id),
+        waits_for=tuple(made.get("waits_for", ())),
+    )
 
 
 def benchmark_runs(  # noqa: PLR0913 - the filters of a page
@@ -103,9 +119,33 @@ def benchmarks(  # noqa: PLR0913 - the filters of a page
 
 
 def _request(  # noqa: PLR0913 - what to measure, for whom, and who asks
-    tx: Transaction, policy_id: int, machine_id: int, project_id: int, *, by: str, tenant_id: str | None
+    tx: Transaction,
+    policy_id: int,
+    machine_id: int,
+    project_id: int,
+    *,
+    by: str,
+    tenant_id: str | None,
 ) -> RequestedBenchmark:
     asked = tx.request_benchmark_by_hand(policy_id, machine_id, project_id, by=by, tenant_id=tenant_id)
     if asked is None:
         raise NotOfOneTenant(policy_id, machine_id, project_id)
-    return asked
+    if asked.state != "pending":
+        return asked
+    return replace(asked, waits_for=tuple(_waits_for(tx, asked.policy_id)))
+
+
+def _waits_for(tx: Transaction, policy_id: int | None) -> list[str]:
+    """Name what keeps a policy from beginning any run (R7.4), whatever the deployment allows; an archived one begins none."""
+    rows = () if policy_id is None else tx.policy_status(policy_id=policy_id)
+    if not rows:
+        return ["policy_archived"]
+    (row,) = rows
+    obstacles = {
+        "policy_disabled": not row["enabled"],
+        "policy_frozen": row["frozen_for"] is not None,
+        "mode_not_execute": row["execution_mode"] != ExecutionMode.EXECUTE,
+        "sampling_off": row["max_benchmarks"] == 0,
+        "lease_not_held": not row["lease_held"],
+    }
+    return [code for code, is_there in obstacles.items() if is_there]

@@ -33,12 +33,23 @@ class UnknownPolicy(BlsflowError):
         self.policy_id = policy_id
 
 
+class ArchivedPolicy(UnknownPolicy):
+    """The policy is archived: it is read, and nothing else."""
+
+    def __init__(self, policy_id: int) -> None:
+        BlsflowError.__init__(
+            self, f"policy {policy_id} is archived: `blsflow policy show {policy_id}` shows it"
+        )
+        self.policy_id = policy_id
+
+
 class UnknownTenant(BlsflowError):
-    """A tenant of whom there is neither a machine nor a policy."""
+    """A tenant of whom there is no machine, cluster, policy or schedule."""
 
     def __init__(self, tenant_id: str) -> None:
         super().__init__(
-            f"tenant {tenant_id!r} has neither machines nor policies: `blsflow status` shows the tenants' names"
+            f"tenant {tenant_id!r} has no machine, cluster, policy or schedule: `blsflow fleet clusters` and "
+            "`blsflow status` show the tenants' names"
         )
         self.tenant_id = tenant_id
 
@@ -87,7 +98,7 @@ def disable(store: Store, policy_id: int, *, by: str, why: str, tenant_id: str |
     """Let a policy tick no more, whatever its version; what it sent is followed to its end."""
     with store.transaction() as tx:
         done = tx.set_enabled(policy_id, enabled=False, by=by, why=why, version=None, tenant_id=tenant_id)
-    return _known(done, policy_id)
+        return _known(tx, done, policy_id, tenant_id)
 
 
 def set_mode(  # noqa: PLR0913 - what to set, for whom, and who asks
@@ -109,7 +120,8 @@ def set_mode(  # noqa: PLR0913 - what to set, for whom, and who asks
 def freeze(store: Store, policy_id: int, *, by: str, why: str, tenant_id: str | None = None) -> ManualFreeze:
     """Freeze by hand, and tell of it once; one that is frozen already stays as it is (R6.1, R6.3)."""
     with store.transaction() as tx:
-        frozen = _known(tx.freeze_by_hand(policy_id, by=by, why=why, tenant_id=tenant_id), policy_id)
+        made = tx.freeze_by_hand(policy_id, by=by, why=why, tenant_id=tenant_id)
+        frozen = _known(tx, made, policy_id, tenant_id)
         cause = Freeze(cause=FreezeCause.MANUAL, detail={"by": by, "why": why})
         if frozen.opened:
             announce_freeze(tx, frozen.tenant_id, policy_id, cause)
@@ -128,10 +140,8 @@ def run(  # noqa: PLR0913 - what to run, for whom, and who asks
     """Tick a policy now; the same request id gives the same occurrence, and begins it if nobody did yet (R8.8)."""
     asked = fingerprint("policy_tick", {"policy_id": policy_id})
     with store.transaction() as tx:
-        requested = _known(
-            tx.request_run(policy_id, request_id=request_id, fingerprint=asked, by=by, tenant_id=tenant_id),
-            policy_id,
-        )
+        made = tx.request_run(policy_id, request_id=request_id, fingerprint=asked, by=by, tenant_id=tenant_id)
+        requested = _known(tx, made, policy_id, tenant_id)
     if requested.fingerprint != asked:
         raise KeyConflict(request_id)
     if requested.state == "recorded":
@@ -177,10 +187,16 @@ def _changed(
         view = tx.policy_view(policy_id, tenant_id=tenant_id)
         if view is not None and view.archived_at is None:
             raise VersionConflict("policy", policy_id, version, view.version)
-    return _known(done, policy_id)
+    return _known(tx, done, policy_id, tenant_id)
 
 
-def _known(found: T | None, policy_id: int) -> T:
+def _known(tx: Transaction, found: T | None, policy_id: int, tenant_id: str | None) -> T:
     if found is None:
-        raise UnknownPolicy(policy_id)
+        raise unknown_policy(tx, policy_id, tenant_id)
     return found
+
+
+def unknown_policy(tx: Transaction, policy_id: int, tenant_id: str | None) -> UnknownPolicy:
+    """Return the error for a policy that is not in use: there is none, or it is archived."""
+    view = tx.policy_view(policy_id, tenant_id=tenant_id)
+    return UnknownPolicy(policy_id) if view is None else ArchivedPolicy(policy_id)

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Final
 from blsflow.domain.errors import InvalidDocument
 from blsflow.domain.pages import checked_limit, encode_cursor, id_of_cursor, place_of_cursor
 from blsflow.domain.policy_document import parse_policy, split_first_mode
-from blsflow.flow.control import UnknownPolicy
+from blsflow.flow.control import UnknownPolicy, unknown_policy
+from blsflow.flow.tenants import require_tenant
 from blsflow.flow.versions import VersionConflict
 from blsflow.ports.policies import PolicyVersion
 
@@ -32,12 +33,13 @@ _NEVER_SENT: Final = "config_changed"
 def create_policy(
     store: Store, *, tenant_id: str, by: str, document: Mapping[str, object], tick_interval_sec: int
 ) -> PolicyVersion:
-    """Store a new policy: disabled, and in shadow unless its ``execution_mode`` is ``dry_run``.
+    """Store a new policy of any tenant of the deployment: disabled, and in shadow unless ``execution_mode`` is ``dry_run``.
 
     Without a ``schedule`` it ticks every ``tick_interval_sec``, once it is enabled. `InvalidDocument` names what cannot be
     meant or is not there, and then nothing is stored.
     """
     with store.transaction() as tx:
+        require_tenant(tx, tenant_id, InvalidDocument)
         return create_policy_in(
             tx, tenant_id=tenant_id, by=by, document=document, tick_interval_sec=tick_interval_sec
         )
@@ -169,7 +171,7 @@ def freezes(
 def _locked(tx: Transaction, policy_id: int, version: int, tenant_id: str | None) -> PolicyView:
     stored = tx.lock_policy(policy_id, tenant_id=tenant_id)
     if stored is None:
-        raise UnknownPolicy(policy_id)
+        raise unknown_policy(tx, policy_id, tenant_id)
     if stored.version != version:
         raise VersionConflict("policy", policy_id, version, stored.version)
     return stored

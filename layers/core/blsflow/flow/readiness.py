@@ -176,9 +176,10 @@ def _of_machines(machines: MachineReports) -> Iterator[Finding]:
     if not machines.machines:
         yield _error("no_machines_in_scope")
         return
-    for code, count in (("reports_stale", machines.reports_stale), ("power_missing", machines.power_missing)):
-        if count:
-            yield _warning(code, machines=count, of=machines.machines)
+    if machines.reports_stale:
+        yield _warning("reports_stale", machines=machines.reports_stale, of=machines.machines)
+    if machines.power_missing:
+        yield _warning("power_missing", machines=machines.power_missing, of=machines.machines)
 
 
 def _prices(policy: Policy, inputs: TickInputs, market: Market) -> Iterator[CandidatePrice]:

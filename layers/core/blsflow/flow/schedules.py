@@ -12,6 +12,7 @@ from blsflow.domain.errors import BlsflowError, InvalidExecutionRequest
 from blsflow.domain.history import HistoryCursor
 from blsflow.domain.recurrence_document import parse_rule
 from blsflow.flow.requests import KeyConflict, fingerprint
+from blsflow.flow.tenants import require_tenant
 from blsflow.flow.versions import VersionConflict
 
 if TYPE_CHECKING:
@@ -35,6 +36,17 @@ class UnknownSchedule(BlsflowError):
     def __init__(self, schedule_id: int) -> None:
         super().__init__(
             f"there is no schedule {schedule_id}: `blsflow schedules` lists those that there are"
+        )
+        self.schedule_id = schedule_id
+
+
+class ArchivedSchedule(UnknownSchedule):
+    """The schedule is archived: its history is read, and nothing else."""
+
+    def __init__(self, schedule_id: int) -> None:
+        BlsflowError.__init__(
+            self,
+            f"schedule {schedule_id} is archived: `blsflow occurrences --schedule {schedule_id}` shows its history",
         )
         self.schedule_id = schedule_id
 
@@ -76,8 +88,12 @@ def create_schedule(  # noqa: PLR0913 - the whole of what a schedule says
     work: Mapping[str, object],
     rule: Mapping[str, object],
 ) -> ScheduleVersion:
-    """Store a conversation's schedule; `InvalidExecutionRequest` names what cannot be meant, and nothing is recorded."""
+    """Store a conversation's schedule of any tenant of the deployment.
+
+    `InvalidExecutionRequest` names what cannot be meant, and nothing is recorded.
+    """
     with store.transaction() as tx:
+        require_tenant(tx, tenant_id, InvalidExecutionRequest)
         return create_schedule_in(
             tx, tenant_id=tenant_id, created_by=created_by, name=name, work=work, rule=rule
         )
@@ -229,8 +245,10 @@ def _schedule(
     tx: Transaction, schedule_id: int, tenant_id: str | None, *, archived: bool = False
 ) -> Mapping[str, Any]:
     row = tx.schedule_row(schedule_id, tenant_id=tenant_id)
-    if row is None or (row["archived"] and not archived):
+    if row is None:
         raise UnknownSchedule(schedule_id)
+    if row["archived"] and not archived:
+        raise ArchivedSchedule(schedule_id)
     return row
 
 

@@ -43,11 +43,14 @@ class TickSettings:
 class TickReport:
     """What one scan did; ``failures`` holds each step that failed, by name.
 
-    ``lag_sec`` is how long the longest waiting due schedule had been due when it was recorded.
+    ``feed`` is ok, recent (not asked again so soon), not_configured, or why it gave nothing; ``feed_failure`` says which
+    source gave nothing, and why, also where that was found by an earlier scan. ``lag_sec`` is how long the longest waiting
+    due schedule had been due when it was recorded.
     """
 
     prices: int = 0
     feed: str = "not_configured"
+    feed_failure: str | None = None
     recorded: int = 0
     missed: int = 0
     lag_sec: float = 0.0
@@ -91,9 +94,11 @@ def _refresh_prices(
     if feed is None:
         return
     with store.transaction() as tx:
-        asked_at = tx.newest_fetch_at(feed.source)
-        if asked_at is not None and tx.now - asked_at < settings.feed_min_interval:
+        newest = tx.newest_fetch(feed.source)
+        if newest is not None and tx.now - newest.fetched_at < settings.feed_min_interval:
             report.feed = "recent"
+            if newest.outcome != "ok":
+                report.feed_failure = _said(feed, newest.outcome, newest.detail)
             return
     try:
         snapshot = feed.fetch()
@@ -101,10 +106,15 @@ def _refresh_prices(
         with store.transaction() as tx:
             tx.store_fetch_failure(feed.source, str(error.reason), error.detail)
         report.feed = str(error.reason)
+        report.feed_failure = _said(feed, report.feed, error.detail)
         return
     with store.transaction() as tx:
         report.prices = tx.store_snapshot(snapshot)
     report.feed = "ok"
+
+
+def _said(feed: ProfitFeed, reason: str, detail: str | None) -> str:
+    return f"{feed.source}: {reason}" + (f", {detail}" if detail else "")
 
 
 def _close_unbegun(store: Store, settings: TickSettings, report: TickReport) -> None:

@@ -8,9 +8,13 @@ from blsflow.domain.errors import BlsflowError
 
 
 class StoreError(BlsflowError):
-    """The database refused or did not answer; the transaction is rolled back."""
+    """The database refused or did not answer; the transaction is rolled back. ``sqlstate`` is its code, if it gave one."""
 
     retryable: ClassVar[bool] = False
+
+    def __init__(self, message: str, *, sqlstate: str = "") -> None:
+        super().__init__(message)
+        self.sqlstate = sqlstate
 
 
 class StoreUnavailable(StoreError):

@@ -128,10 +128,15 @@ class ModelFigures:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RequestedBenchmark:
-    """A run that an operator asked for, and where it stands."""
+    """A run that an operator asked for, where it stands, and the policy within whose limits it is carried out.
+
+    ``waits_for``: what keeps that policy from beginning any run, by the codes of readiness and `sampling_off`.
+    """
 
     run_id: UUID
     state: str
+    policy_id: int | None = None
+    waits_for: tuple[str, ...] = ()
 
 
 class ExecutionStatus(StrEnum):

@@ -58,7 +58,7 @@ if TYPE_CHECKING:
         TrialTick,
     )
     from blsflow.ports.reconcile import AttemptStanding, FailedShare, OpenAges
-    from blsflow.ports.tick import DueSchedule, WaitingOccurrence
+    from blsflow.ports.tick import DueSchedule, FeedFetch, WaitingOccurrence
 
 
 class DecisionSink(Protocol):
@@ -90,8 +90,8 @@ class Transaction(
     now: datetime
 
     # tick
-    def newest_fetch_at(self, source: str) -> datetime | None:
-        """Return when the feed was last asked."""
+    def newest_fetch(self, source: str) -> FeedFetch | None:
+        """Return when the feed was last asked, and what came of it."""
 
     def store_snapshot(self, snapshot: ProfitSnapshot) -> int:
         """Keep the readings of a snapshot; return how many."""
@@ -306,6 +306,9 @@ class Transaction(
         self, attempt_id: UUID, *, by: str, why: str, tenant_id: str | None
     ) -> ClosedAttempt | AttemptEnd | None:
         """End what nobody can confirm, by an operator's word; else say where it stands; None if it is unknown."""
+
+    def knows_tenant(self, tenant_id: str) -> bool:
+        """Whether a machine, a cluster or an executor lease is of the tenant."""
 
     def change_lease(self, tenant_id: str, *, holder: str, by: str, why: str) -> LeaseChange | None:
         """Say which system may act for a tenant; None if nothing is known of the tenant."""

@@ -12,6 +12,15 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class FeedFetch:
+    """One time that a feed was asked; ``outcome`` is ok, or why it gave nothing."""
+
+    fetched_at: datetime
+    outcome: str
+    detail: str | None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class DueSchedule:
     """A schedule whose cursor has come; locked until the transaction ends. ``rule`` is None when it cannot be read."""
 

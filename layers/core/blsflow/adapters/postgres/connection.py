@@ -32,6 +32,17 @@ if TYPE_CHECKING:
     from io import RawIOBase
 
 _URL_SETTING = "BLSFLOW_SCHEDULER_DATABASE_URL"
+_URL_PARAMETERS = {"tls", "ca_file"}
+_LIBPQ_PARAMETERS = {
+    "application_name",
+    "channel_binding",
+    "connect_timeout",
+    "options",
+    "ssl",
+    "sslmode",
+    "sslrootcert",
+}
+"""Those that other programs take are named where they are refused; any other text may be part of a password."""
 _CONFLICTS = {"40001", "40P01", "55P03"}
 _UNAVAILABLE_CLASSES = {"08", "53", "57", "58"}
 CONNECT_TIMEOUT_SEC = 5
@@ -67,9 +78,15 @@ def parse_address(url: str, *, tls: str) -> DatabaseAddress:
         host, port, user = parts.hostname, parts.port or 5432, unquote(parts.username or "")
     except ValueError:  # its text may hold what stands where a port is expected: part of a password
         raise _invalid_address() from None
-    dbname, query = unquote(parts.path.strip("/")), parse_qs(parts.query)
+    dbname, query = unquote(parts.path.strip("/")), parse_qs(parts.query, keep_blank_values=True)
     if parts.scheme not in {"postgresql", "postgres"} or not host or not user or not dbname or "@" in dbname:
         raise _invalid_address()
+    if unknown := sorted(query.keys() - _URL_PARAMETERS):
+        raise InvalidSetting(
+            name=_URL_SETTING,
+            value=unknown[0] if unknown[0] in _LIBPQ_PARAMETERS else "(not shown)",
+            cause=f"only tls ({', '.join(TLS_MODES)}) and ca_file may stand behind the ?; for sslmode=disable use tls=off",
+        )
     tls = query.get("tls", [tls])[0]
     if tls not in TLS_MODES:
         raise InvalidSetting(
@@ -254,7 +271,7 @@ def translated() -> Iterator[None]:
             raise StoreUnavailable(message) from error
         if state[:2] == "23":
             raise InvariantBroken(message, constraint=fields.get("n")) from error
-        raise StoreError(message) from error
+        raise StoreError(message, sqlstate=state) from error
     except (pg8000.exceptions.InterfaceError, OSError) as error:
         raise StoreUnavailable(str(error)) from error
 
@@ -272,7 +289,7 @@ def _connect(
             host=address.host,
             port=address.port,
             database=address.dbname,
-            ssl_context=_tls(address),
+            ssl_context=tls_context(address),
             sock=sock,
             application_name="blsflow-scheduler",
         )
@@ -295,7 +312,8 @@ def _instant(text: str) -> object:
         return timestamptz_in(text)
 
 
-def _tls(address: DatabaseAddress) -> ssl.SSLContext | bool:
+def tls_context(address: DatabaseAddress) -> ssl.SSLContext | bool:
+    """Return by what TLS the database is reached, or False for none."""
     if address.tls == "off":
         return False
     context = ssl.create_default_context(cafile=address.ca_file, cadata=address.ca_pem)

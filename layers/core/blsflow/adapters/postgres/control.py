@@ -152,6 +152,11 @@ class ControlQueries(Part):
             self._session.query("end_tick_if_sent", occurrence_id=closed["occurrence_id"])
         return ClosedAttempt(action=closed["action"], job_id=closed["reference"], machines=closed["machines"])
 
+    def knows_tenant(self, tenant_id: str) -> bool:
+        """Whether a machine, a cluster or an executor lease is of the tenant."""
+        known: bool = self._session.query("knows_tenant", tenant_id=tenant_id)[0]["known"]
+        return known
+
     def change_lease(self, tenant_id: str, *, holder: str, by: str, why: str) -> LeaseChange | None:
         """Say which system may act for a tenant; None if nothing is known of the tenant."""
         rows = self._session.query("change_lease", tenant_id=tenant_id, holder=holder, by=by, why=why)

@@ -132,7 +132,10 @@ class SamplingQueries(Part):
             by=by,
             tenant_id=tenant_id,
         )
-        return RequestedBenchmark(run_id=rows[0]["id"], state=rows[0]["state"]) if rows else None
+        if not rows:
+            return None
+        row = rows[0]
+        return RequestedBenchmark(run_id=row["id"], state=row["state"], policy_id=row["policy_id"])
 
     def list_benchmark_runs(
         self, *, policy_id: int | None, open_only: bool, limit: int

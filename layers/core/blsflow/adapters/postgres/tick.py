@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 from blsflow.adapters.postgres.part import Part
 from blsflow.domain.errors import InvalidDocument
 from blsflow.domain.recurrence_document import parse_rule
-from blsflow.ports.tick import DueSchedule, WaitingOccurrence
+from blsflow.ports.tick import DueSchedule, FeedFetch, WaitingOccurrence
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from datetime import datetime, timedelta
+    from datetime import timedelta
     from uuid import UUID
 
     from blsflow.domain.prices import ProfitSnapshot
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 class TickQueries(Part):
     """The tick's part of a transaction."""
 
-    def newest_fetch_at(self, source: str) -> datetime | None:
-        """Return when the feed was last asked."""
-        at: datetime | None = self._session.query("newest_fetch", source=source)[0]["fetched_at"]
-        return at
+    def newest_fetch(self, source: str) -> FeedFetch | None:
+        """Return when the feed was last asked, and what came of it."""
+        rows = self._session.query("newest_fetch", source=source)
+        return FeedFetch(**rows[0]) if rows else None
 
     def store_snapshot(self, snapshot: ProfitSnapshot) -> int:
         """Keep the readings of a snapshot as they came."""

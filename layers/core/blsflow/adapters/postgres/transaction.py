@@ -62,7 +62,7 @@ else:
 
 PARTS: Final = {
     "tick.TickQueries": (
-        "newest_fetch_at store_snapshot store_fetch_failure due_schedules record_scan "
+        "newest_fetch store_snapshot store_fetch_failure due_schedules record_scan "
         "mark_broken close_unbegun close_finished_ticks unqueued_occurrences "
         "mark_occurrences_enqueued unqueued_attempts mark_attempts_enqueued"
     ),
@@ -100,7 +100,7 @@ PARTS: Final = {
         "log_page log_tail log_position follow_log take_stream free_stream"
     ),
     "control.ControlQueries": (
-        "set_enabled set_mode freeze_by_hand begin_trial request_run close_attempt change_lease "
+        "set_enabled set_mode freeze_by_hand begin_trial request_run close_attempt change_lease knows_tenant "
         "lease_of policy_status open_work schema_version"
     ),
     "replay.ReplayQueries": "policy_name stored_ticks stored_tick_inputs read_stored_records price_history",

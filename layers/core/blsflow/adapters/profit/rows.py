@@ -72,11 +72,11 @@ def ask(http: JsonHttp, method: str, path: str, *, body: object = None) -> HttpA
         answer = http.request(method, path, body=body)
     except HttpFailure as failure:
         raise FeedUnavailable(
-            FeedFault(failure.fault.value), f"{method} {path}: {failure.detail}"
+            FeedFault(failure.fault.value), f"{method} {http.address}{path}: {failure.detail}"
         ) from failure
     if not HTTPStatus.OK <= answer.status < HTTPStatus.MULTIPLE_CHOICES:
         reason = _REFUSALS.get(answer.status, FeedFault.HTTP_STATUS)
-        raise FeedUnavailable(reason, f"{method} {path}: http {answer.status}")
+        raise FeedUnavailable(reason, f"{method} {http.address}{path}: http {answer.status}")
     return answer
 
 

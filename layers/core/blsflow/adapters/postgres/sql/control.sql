@@ -74,7 +74,8 @@ where id = :policy_id::bigint and (:tenant_id::text is null or tenant_id = :tena
 
 -- name: policy_status
 -- Where every policy stands: state, freeze, last tick, open work.
-select p.id, p.tenant_id, p.name, p.version, p.mode, p.execution_mode, p.enabled, p.consecutive_failures, p.tariff_problems,
+select p.id, p.tenant_id, p.name, p.version, p.mode, p.execution_mode, p.enabled, p.max_benchmarks, p.consecutive_failures,
+       p.tariff_problems,
        f.cause as frozen_for, f.frozen_at, f.frozen_by, f.detail as freeze_detail,
        t.id as tick_id, t.ticked_at, t.machines, t.counts, t.failure, t.gain_cny_per_day, s.next_run_at, s.broken,
        (select count(*) from smart_schedule_attempts a
@@ -178,15 +179,23 @@ from smart_schedule_attempts a left join smart_schedule_attempt_machines m on m.
 where a.ended_at is null and (:tenant_id::text is null or a.tenant_id = :tenant_id)
 group by a.id order by a.prepared_at, a.id limit :page_size::integer
 
+-- name: knows_tenant
+-- Whether anything makes the tenant one of this deployment.
+select exists (select from machines where tenant_id = :tenant_id)
+    or exists (select from clusters where tenant_id = :tenant_id)
+    or exists (select from smart_schedule_executor_leases where tenant_id = :tenant_id) as known
+
 -- name: change_lease
--- Which system may act for a tenant, from now on and on the record. A tenant without machines and policies is unknown.
+-- Which system may act for a tenant, from now on and on the record. A tenant of whom there is nothing yet is unknown.
 with before as (
     select holder from smart_schedule_executor_leases where tenant_id = :tenant_id and expires_at > now()
 ), changed as (
     insert into smart_schedule_executor_leases (tenant_id, holder, expires_at, changed_by, changed_at)
     select :tenant_id::text, :holder::text, 'infinity', :by::text, now()
     where exists (select from machines where tenant_id = :tenant_id)
+       or exists (select from clusters where tenant_id = :tenant_id)
        or exists (select from smart_schedule_policy_groups where tenant_id = :tenant_id)
+       or exists (select from smart_schedule_schedules where tenant_id = :tenant_id)
     on conflict (tenant_id) do update
     set holder = excluded.holder, expires_at = excluded.expires_at, changed_by = excluded.changed_by,
         changed_at = excluded.changed_at

@@ -240,7 +240,7 @@ returning id, version
 -- name: list_schedules
 -- Schedules in use in the order of their ids, or one even if it is archived, with how its newest occurrence stands.
 select s.id, s.tenant_id, s.created_by, s.kind, s.name, s.policy_id, s.work, s.rule, s.time_zone, s.paused, s.version,
-       s.next_run_at, s.broken, s.archived_at is not null as archived,
+       case when s.archived_at is null then s.next_run_at end as next_run_at, s.broken, s.archived_at is not null as archived,
        (select o.state from smart_schedule_occurrences o where o.schedule_id = s.id
         order by o.planned_at desc, o.id desc limit 1) as newest_state
 from smart_schedule_schedules s

@@ -246,8 +246,14 @@ where tick_id = :tick_id::bigint and ticked_at = :ticked_at::timestamptz
 
 -- name: request_benchmarks
 -- One open run per machine and project, whoever asks; one that waits learns what it could win by now, and that it is still
--- wanted. A pair whose last run failed is left alone for a while: its bounded retries are rows of their own.
-with asked as (
+-- wanted. It goes over to the policy that asks, but never from one whose runs may begin to one whose may not (R7.4). A pair
+-- whose last run failed is left alone for a while: its bounded retries are rows of their own.
+with able as (
+    select p.id from smart_schedule_policy_groups p
+    where p.tenant_id = :tenant_id and p.enabled and p.archived_at is null and p.execution_mode = 'execute'
+      and p.max_benchmarks > 0
+      and not exists (select from smart_schedule_freezes f where f.policy_id = p.id and f.lifted_at is null)
+), asked as (
     insert into smart_schedule_benchmark_runs as r
         (id, tenant_id, policy_id, machine_id, project_id, state, not_before, requested_at, asked_at, value_cny_per_day,
          current_net_cny_per_day)
@@ -268,6 +274,8 @@ with asked as (
     set value_cny_per_day = excluded.value_cny_per_day, current_net_cny_per_day = excluded.current_net_cny_per_day,
         asked_at = excluded.asked_at, policy_id = excluded.policy_id
     where r.state = 'pending'
+      and (r.policy_id is not distinct from excluded.policy_id or excluded.policy_id in (select id from able)
+           or not exists (select from able where able.id = r.policy_id))
     returning xmax = 0 as is_new
 )
 select count(*) filter (where is_new) as asked from asked

@@ -111,17 +111,27 @@ from seen s where b.machine_id = s.machine_id and b.project_id = s.project_id
 returning b.machine_id, b.project_id, b.hashrate_hs, b.drift_hashrates_hs
 
 -- name: request_drifted
--- A new benchmark for machines that run otherwise than they were measured, by the policy that decided on them last.
+-- A new benchmark for machines that run otherwise than they were measured, by the policy that decided on them last: one
+-- whose runs may begin, if any did within a day.
 with asked as (
     insert into smart_schedule_benchmark_runs
         (id, tenant_id, policy_id, machine_id, project_id, state, not_before, requested_at, asked_at, origin)
-    select gen_random_uuid(), m.tenant_id, d.policy_id, m.id, x.project_id, 'pending', now(), now(), now(), 'drift'
+    select gen_random_uuid(), m.tenant_id, coalesce(able.policy_id, newest.policy_id), m.id, x.project_id, 'pending', now(),
+           now(), now(), 'drift'
     from unnest(:machine_ids::bigint[], :project_ids::bigint[]) as x (machine_id, project_id)
     join machines m on m.id = x.machine_id
+    left join lateral (
+        select t.policy_id from smart_schedule_machine_decisions c join smart_schedule_ticks t on t.id = c.tick_id
+        join smart_schedule_policy_groups p on p.id = t.policy_id
+        where c.machine_id = m.id and c.overridden_by is null and c.ticked_at > now() - interval '1 day'
+          and p.enabled and p.archived_at is null and p.execution_mode = 'execute' and p.max_benchmarks > 0
+          and not exists (select from smart_schedule_freezes f where f.policy_id = p.id and f.lifted_at is null)
+        order by c.ticked_at desc limit 1
+    ) able on true
     cross join lateral (
         select t.policy_id from smart_schedule_machine_decisions c join smart_schedule_ticks t on t.id = c.tick_id
         where c.machine_id = m.id and c.overridden_by is null order by c.ticked_at desc limit 1
-    ) d
+    ) newest
     where not exists (
         select from smart_schedule_benchmark_runs f
         where f.machine_id = x.machine_id and f.project_id = x.project_id and f.state = 'failed'
@@ -136,7 +146,13 @@ from asked
 returning machine_id
 
 -- name: request_benchmark_by_hand
--- An operator's wish: before all others, and of an open run that waits already.
+-- An operator's wish: before all others, and of an open run that waits already. It stays with a policy whose runs may begin
+-- if those of the policy that was named may not.
+with able as (
+    select p.id from smart_schedule_policy_groups p
+    where p.enabled and p.archived_at is null and p.execution_mode = 'execute' and p.max_benchmarks > 0
+      and not exists (select from smart_schedule_freezes f where f.policy_id = p.id and f.lifted_at is null)
+)
 insert into smart_schedule_benchmark_runs as r
     (id, tenant_id, policy_id, machine_id, project_id, state, not_before, requested_at, asked_at, origin, requested_by)
 select gen_random_uuid(), m.tenant_id, p.id, m.id, j.id, 'pending', now(), now(), now(), 'operator', :by
@@ -146,8 +162,10 @@ join projects j on j.id = :project_id::bigint and j.tenant_id = p.tenant_id
 where p.id = :policy_id::bigint and p.archived_at is null and (:tenant_id::text is null or p.tenant_id = :tenant_id)
 on conflict (machine_id, project_id) where ended_at is null do update
 set origin = 'operator', requested_by = excluded.requested_by, not_before = least(r.not_before, now()),
-    policy_id = case when r.state = 'pending' then excluded.policy_id else r.policy_id end
-returning r.id, r.state
+    policy_id = case when r.state = 'pending' and (excluded.policy_id in (select id from able)
+                                                   or not exists (select from able where able.id = r.policy_id))
+                     then excluded.policy_id else r.policy_id end
+returning r.id, r.state, r.policy_id
 
 -- name: list_benchmark_runs
 -- Runs, the newest first, open ones before all others.

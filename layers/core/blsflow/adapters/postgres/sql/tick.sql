@@ -1,6 +1,7 @@
 -- name: newest_fetch
--- When the feed was last asked, whatever came of it.
-select max(fetched_at) as fetched_at from smart_schedule_profit_fetches where source = :source
+-- When the feed was last asked, and what came of it.
+select fetched_at, outcome, detail from smart_schedule_profit_fetches where source = :source
+order by fetched_at desc, id desc limit 1
 
 -- name: store_fetch
 -- One line per attempt to read a feed: its outcome and the flags of the whole snapshot.
