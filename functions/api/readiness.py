@@ -12,7 +12,7 @@ from blsflow.domain.tariff import TariffProblemKind
 from blsflow.flow import readiness as flow
 from blsflow.web.caller import Scope
 
-from .policies import PolicyStatus
+from .policies import Standing
 from .routing import answer, caller, operation, store
 from .shapes import Answer, Figure, PathId
 
@@ -84,7 +84,7 @@ class Readiness(Answer):
 
     ready: bool
     findings: list[Finding]
-    status: PolicyStatus
+    status: Standing
     as_of: datetime
     execute_enabled: bool
     executor_configured: bool
@@ -112,7 +112,7 @@ def read_readiness(policy_id: PathId) -> Response[Readiness]:
         Readiness(
             ready=found.ready,
             findings=[Finding.model_validate(each) for each in found.findings],
-            status=PolicyStatus.model_validate(found.status),
+            status=Standing.model_validate(found.status),
             as_of=found.as_of,
             execute_enabled=found.execute_enabled,
             executor_configured=found.executor_configured,
