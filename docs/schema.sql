@@ -1153,6 +1153,8 @@ CREATE INDEX smart_schedule_benchmark_runs_at_work ON public.smart_schedule_benc
 
 CREATE INDEX smart_schedule_benchmark_runs_of_machine ON public.smart_schedule_benchmark_runs USING btree (machine_id, project_id, requested_at DESC);
 
+CREATE INDEX smart_schedule_benchmark_runs_of_policy ON public.smart_schedule_benchmark_runs USING btree (policy_id, tenant_id) INCLUDE (state, ended_at, lost_minutes, lost_cny);
+
 CREATE INDEX smart_schedule_benchmark_runs_of_tenant ON public.smart_schedule_benchmark_runs USING btree (tenant_id, requested_at DESC, id DESC);
 
 CREATE UNIQUE INDEX smart_schedule_benchmark_runs_open ON public.smart_schedule_benchmark_runs USING btree (machine_id, project_id) WHERE (ended_at IS NULL);

@@ -16,7 +16,7 @@ from blsflow_cli.offline import JsonOption, schedule_app
 from blsflow_cli.options import By, moment, plain_rows
 from blsflow_cli.output import ExitCode, print_json, show_page
 from blsflow_cli.schedule_preview import instant
-from blsflow_cli.schedules import ScheduleArgument, TenantOption  # noqa: TC001 - typer reads the annotations
+from blsflow_cli.schedules import ScheduleArgument, TenantOption, of_conversations
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -107,9 +107,10 @@ def run(
             return begun[-1]
 
         try:
-            requested = flow.run_schedule(
-                application.store, schedule, request_id=request_id, by=by, converse=converse
-            )
+            with of_conversations("run"):
+                requested = flow.run_schedule(
+                    application.store, schedule, request_id=request_id, by=by, converse=converse
+                )
         except flow.ExecutionTargetUnavailable as error:
             occurrence_id, outcome, reason = error.occurrence_id, "execution_target_unavailable", None
         else:

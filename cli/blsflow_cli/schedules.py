@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from blsflow.domain.errors import InvalidExecutionRequest
+from blsflow.domain.errors import BlsflowError, InvalidExecutionRequest
 from blsflow.domain.occurrence import ScheduleKind
 from blsflow.flow import schedules as flow
 from blsflow_cli.deployment import deployment, require_tenant
@@ -17,7 +18,7 @@ from blsflow_cli.output import console, print_json, table
 from blsflow_cli.schedule_document import read_schedule
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from blsflow.bootstrap import Application
 
@@ -105,15 +106,16 @@ def change(
                 value=document.created_by,
                 cause=f"runs keep the rights of {row['created_by']}: create a schedule of its own instead",
             )
-        changed = flow.change_schedule(
-            application.store,
-            schedule,
-            version=version,
-            name=document.name,
-            work=document.work.model_dump(),
-            rule=document.rule_as_given(),
-            tenant_id=document.tenant,
-        )
+        with of_conversations("policy change"):
+            changed = flow.change_schedule(
+                application.store,
+                schedule,
+                version=version,
+                name=document.name,
+                work=document.work.model_dump(),
+                rule=document.rule_as_given(),
+                tenant_id=document.tenant,
+            )
     if as_json:
         print_json({"schedule_id": schedule, "version": changed.version})
     else:
@@ -150,7 +152,7 @@ def archive(schedule: ScheduleArgument, *, as_json: JsonOption = False) -> None:
 
         blsflow schedule archive 7
     """
-    with deployment() as application:
+    with deployment() as application, of_conversations("policy archive"):
         flow.archive_schedule(application.store, schedule)
     if as_json:
         print_json({"schedule_id": schedule, "archived": True})
@@ -160,6 +162,17 @@ def archive(schedule: ScheduleArgument, *, as_json: JsonOption = False) -> None:
         )
 
 
+@contextmanager
+def of_conversations(instead: str) -> Iterator[None]:
+    """Refuse a policy's tick with the command that does the same to its policy."""
+    try:
+        yield
+    except flow.TickOfPolicy as error:
+        raise BlsflowError(
+            f"schedule {error.schedule_id} is the tick of policy {error.policy_id}: use `blsflow {instead}`"
+        ) from error
+
+
 def register(app: typer.Typer) -> None:
     """Add the commands of this module; those of `blsflow schedule` stand beside its preview."""
     app.command()(schedules)
@@ -167,7 +180,8 @@ def register(app: typer.Typer) -> None:
 
 def _set_paused(schedule: int, *, paused: bool, as_json: bool) -> None:
     with deployment() as application:
-        flow.pause_schedule(application.store, schedule, paused=paused)
+        with of_conversations("disable" if paused else "enable"):
+            flow.pause_schedule(application.store, schedule, paused=paused)
         row = _listed(application, schedule)
     if as_json:
         print_json(

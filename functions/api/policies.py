@@ -82,7 +82,7 @@ class SamplingCost(Answer):
     unpriced: int
 
 
-class PolicyStatus(Answer):
+class Standing(Answer):
     """Where a policy stands."""
 
     policy_id: int
@@ -97,10 +97,15 @@ class PolicyStatus(Answer):
     newest_tick: NewestTick | None
     open_attempts: int
     live_locks: int
-    sampling: SamplingCost
     lease: LeaseState
     next_run_at: datetime | None
     schedule_broken: str | None
+
+
+class PolicyStatus(Standing):
+    """Where a policy stands, and what its sampling has cost so far."""
+
+    sampling: SamplingCost
 
 
 class Freeze(Answer):

@@ -13,7 +13,7 @@ from blsflow.domain.texts import render_finding
 from blsflow.flow import readiness as flow
 from blsflow.web.caller import Scope
 
-from .policies import PolicyStatus
+from .policies import Standing
 from .routing import answer, caller, operation, store
 from .shapes import Answer, Figure, PathId, Texts
 
@@ -86,7 +86,7 @@ class Readiness(Answer):
 
     ready: bool
     findings: list[Finding]
-    status: PolicyStatus
+    status: Standing
     as_of: datetime
     execute_enabled: bool
     executor_configured: bool
@@ -114,7 +114,7 @@ def read_readiness(policy_id: PathId) -> Response[Readiness]:
         Readiness(
             ready=found.ready,
             findings=[_finding(each) for each in found.findings],
-            status=PolicyStatus.model_validate(found.status),
+            status=Standing.model_validate(found.status),
             as_of=found.as_of,
             execute_enabled=found.execute_enabled,
             executor_configured=found.executor_configured,

@@ -94,10 +94,7 @@ _REFUSALS: Final[Mapping[type[Exception], Callable[[Any], Problem]]] = {
         "request_conflict", f"{e.key!r} was used for another request: use a new one", request_id=e.key
     ),
     schedules.TickOfPolicy: lambda e: Problem(
-        "conflict",
-        f"schedule {e.schedule_id} is the tick of policy {e.policy_id}, and goes with it",
-        schedule_id=e.schedule_id,
-        policy_id=e.policy_id,
+        "conflict", str(e), schedule_id=e.schedule_id, policy_id=e.policy_id
     ),
     schedules.ExecutionTargetUnavailable: lambda e: Problem(
         "execution_target_unavailable",

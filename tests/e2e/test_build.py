@@ -16,8 +16,8 @@ from local.stack.processes import REPOSITORY, tool
 AWS_TARGET = {"PythonRuntime": "python3.13", "Architecture": "arm64"}
 FUNCTIONS = ["tick", "decide", "execute", "reconcile", "api", "live", "notify", "migrate"]
 LAYERS = ["CoreLayer", "VendorLayer"]
-# What the Lambda runtime brings along, as modules.
-RUNTIME_PACKAGES = ["boto3", "botocore", "s3transfer", "jmespath", "dateutil", "six", "urllib3"]
+# What the functions need of the Lambda runtime, as modules: boto3 is not among it.
+RUNTIME_PACKAGES = ["botocore", "jmespath", "dateutil", "six", "urllib3"]
 SIZE_LIMIT_MB = 30
 ELF_MACHINE_AARCH64 = 0xB7
 
@@ -36,9 +36,9 @@ def host_build(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def runtime_packages(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with boto3 and what it needs, and nothing else of our environment."""
+    """A folder with botocore and what it needs, and nothing else of our environment."""
     folder = tmp_path_factory.mktemp("runtime")
-    site_packages = Path(str(distribution("boto3").locate_file("")))
+    site_packages = Path(str(distribution("botocore").locate_file("")))
     for name in RUNTIME_PACKAGES:
         source = site_packages / name
         source = source if source.exists() else site_packages / f"{name}.py"
@@ -84,7 +84,7 @@ def test_compiled_files_are_the_targets_or_none(aws_build: Path, host_build: Pat
         assert all(unchecked), "time stamps do not survive packaging"
 
 
-def test_boto3_is_left_to_the_runtime(aws_build: Path) -> None:
+def test_botocore_is_left_to_the_runtime(aws_build: Path) -> None:
     """R11.1: what the runtime brings is not shipped, and neither are our tools."""
     shipped = {path.name for path in (aws_build / "VendorLayer" / "python").iterdir()}
     assert not shipped & {"boto3", "botocore", "pytest", "typer", "rich", "bin"}

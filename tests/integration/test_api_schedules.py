@@ -172,6 +172,7 @@ def test_a_policys_tick_is_its_policys_to_change() -> None:
     ]
     for refused in refusals:
         assert (refused.status, refused.code) == (409, "conflict")
+        assert refused.body["detail"].endswith(": change, pause, run or archive the policy")
         assert refused.body["params"] == {"schedule_id": POLICY_TICK, "policy_id": before.body["policy_id"]}
     assert ANN.get(path).body == before.body
 

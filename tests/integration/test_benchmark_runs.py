@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from blsflow.domain.execution import JobUnreadable
-from blsflow.flow.policy_status import SamplingCost, policy_status
+from blsflow.flow.policy_status import policy_status
+from blsflow.ports.sampling import SamplingCost
 from tests.integration.lab import Lab
 from tests.integration.scene import COIN_A, COIN_B, CrashPlan, Killed
 from tests.integration.state_machine import DEFINITION, Stopped

@@ -304,13 +304,15 @@ def test_a_policys_schedule_is_not_changed_or_archived_here(blsflow: Console, fi
         " from policy",
     )
     (row,) = blsflow.json("schedules")
-    for words in (
-        ("change", row["id"], written(file), "--version", row["version"]),
-        ("archive", row["id"]),
-        ("run", row["id"], "--request-id", "r1"),
+    for instead, *words in (
+        ("policy change", "change", row["id"], written(file), "--version", row["version"]),
+        ("disable", "pause", row["id"]),
+        ("enable", "resume", row["id"]),
+        ("policy archive", "archive", row["id"]),
+        ("run", "run", row["id"], "--request-id", "r1"),
     ):
         refused = blsflow.json("schedule", *words, code=2)
-        assert refused["errors"][0].startswith(
-            f"schedule {row['id']} is the tick of policy {row['policy_id']}"
-        )
+        assert refused["errors"] == [
+            f"schedule {row['id']} is the tick of policy {row['policy_id']}: use `blsflow {instead}`"
+        ]
     assert blsflow.json("schedules") == [row]

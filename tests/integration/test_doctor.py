@@ -121,9 +121,7 @@ BREAKS: dict[str, tuple[str, ...]] = {
     ),
     "freed_too_early": (running(), MEMBER.format(id=ATTEMPT)),
     "locks_of_nobody": (LOCK.format(id=ATTEMPT, token=7),),
-    "attempts_without_end": (
-        ATTEMPTED.format(id=ATTEMPT, state="running", reference="'job-1'", at=LONG_AGO, sent=LONG_AGO),
-    ),
+    "attempts_without_end": (running(),),
     "unsent_attempts": (
         ATTEMPTED.format(id=ATTEMPT, state="prepared", reference="null", at=LONG_AGO, sent="null"),
         MEMBER.format(id=ATTEMPT),
@@ -238,6 +236,36 @@ def test_a_batch_of_which_every_machine_was_refused_is_no_finding_until_it_is_fo
         scene.reconcile()
         assert scene.value("select count(*) from smart_schedule_attempts where ended_at is null") == 0
         assert scene.findings() == {}
+
+
+def test_a_batch_of_which_every_machine_was_refused_is_found_if_nobody_follows_it(
+    database: DatabaseAddress,
+) -> None:
+    """R11.2: it may wait for the next looks, and no longer."""
+    with Scene(database) as scene:
+        scene.device_control.faults.profile = DeviceFaults(refusal_rate=1.0)
+        scene.tick()
+        scene.decide()
+        scene.execute()
+        scene.forward(PATIENCE.total_seconds() + 1)
+        assert "attempts_without_end" in scene.findings()
+
+
+@pytest.mark.parametrize("state", ["prepared", "dispatching", "reconciling", "running"])
+def test_an_attempt_that_lost_its_last_machine_without_ending_is_found_at_once(
+    database: DatabaseAddress, state: str
+) -> None:
+    """R5.4, R11.2: only machines that were refused may be waited for."""
+    seeded(database)
+    sent = "null" if state == "prepared" else "now()"
+    reference = "'job-1'" if state == "running" else "null"
+    look(
+        database,
+        f"{ATTEMPTED.format(id=ATTEMPT, state=state, reference=reference, at='now()', sent=sent)};"
+        f"{MEMBER.format(id=ATTEMPT)};"
+        "update smart_schedule_attempt_machines set state = 'failed', reason = 'job_failed', ended_at = now()",
+    )
+    assert set(findings(database)) == {"attempts_without_end"}
 
 
 def test_a_lock_taken_over_from_a_batch_that_expired_unsent_is_no_finding(database: DatabaseAddress) -> None:

@@ -21,6 +21,10 @@ if TYPE_CHECKING:
     from blsflow.domain.pages import Page
 
 WHO = {"by": "kim", "why": "board replaced"}
+_ENDED_BESIDE_ITS_LOCKS = """
+update smart_schedule_attempt_machines set state = 'failed', reason = 'unconfirmed', ended_at = now();
+update smart_schedule_attempts set state = 'failed', ended_at = now()
+"""
 
 
 @pytest.fixture
@@ -266,10 +270,7 @@ def test_a_lock_that_outlived_its_attempt_is_freed_by_an_operators_word(
 ) -> None:
     """R5.4: on the record, also of a machine that there is no more."""
     _stuck(scene)
-    scene.rows(
-        "update smart_schedule_attempt_machines set state = 'failed', reason = 'unconfirmed', ended_at = now();"
-        "update smart_schedule_attempts set state = 'failed', ended_at = now()"
-    )
+    scene.rows(_ENDED_BESIDE_ITS_LOCKS)
     if gone:
         scene.rows(
             "delete from machine_mining_runtime where machine_id = 1; delete from machines where id = 1"
@@ -304,19 +305,23 @@ def test_a_lock_that_outlived_its_benchmark_run_is_freed_by_an_operators_word(sc
     assert scene.live_locks() == []
 
 
-@pytest.mark.parametrize("owner_kind", ["attempt", "benchmark"])
 @pytest.mark.parametrize("tenant_id", [None, "acme"])
-def test_a_lock_whose_owner_retention_dropped_is_freed_by_an_operators_word(
-    scene: CommandScene, owner_kind: str, tenant_id: str | None
+def test_a_lock_whose_attempt_retention_dropped_is_freed_by_an_operators_word(
+    scene: CommandScene, tenant_id: str | None
 ) -> None:
-    """R5.4: retention drops what has ended, so that its end was confirmed; doctor tells of the lock until it is freed."""
-    owner = uuid.uuid4()
-    _lock(scene, 1, owner_kind, owner)
-    assert [row["machine_id"] for row in scene.findings()["locks_of_nobody"]] == [1]
+    """R5.4, R11.1: retention drops what has ended, whose end was confirmed; doctor tells of the lock until it is freed."""
+    _stuck(scene)
+    owner = scene.value("select id from smart_schedule_attempts")
+    scene.rows(_ENDED_BESIDE_ITS_LOCKS)
+    scene.forward(91 * 86_400)
+    scene.reconcile()
+    scene.reconcile()
+    assert scene.attempts() == []
+    assert [row["machine_id"] for row in scene.findings()["locks_of_nobody"]] == [1, 2]
     store = scene.app.store if tenant_id is None else scene.app.store.of_tenant(tenant_id)
     freed = jobs.release_machine(store, 1, tenant_id=tenant_id, **WHO)
     assert (freed.attempt_id, freed.action, freed.job_id, freed.attempt_ended) == (None, None, None, True)
-    assert (scene.live_locks(), scene.findings()) == ([], {})
+    assert scene.live_locks() == [2]
     said = scene.value("select params from smart_schedule_log_events where code = 'lock_freed_by_operator'")
     assert (said["owner_id"], said["by"], said["why"]) == (str(owner), "kim", "board replaced")
 

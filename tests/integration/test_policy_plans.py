@@ -24,7 +24,7 @@ from blsflow.flow.readiness import readiness
 from blsflow.flow.ticks import UnknownTick, list_decisions, list_ticks
 from tests.integration.counting import counting_store
 from tests.integration.fleets import make_machines, make_market
-from tests.integration.plans import WHATEVER_THE_VALUES, explained, nodes
+from tests.integration.plans import WHATEVER_THE_VALUES, explained, nodes, rows_read
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from blsflow.domain.machine import Machine
 
 TICKS = 20_000
+RUNS = 40_000
 MACHINES = 2_000
 PAGE = 50
 MOST_BLOCKS = 450
@@ -60,6 +61,11 @@ insert into smart_schedule_freezes
     (policy_id, tenant_id, cause, frozen_at, frozen_by, lifted_at, lifted_by, lift_reason)
     select 1 + g % 10, 'acme', 'manual', now() - interval '1 second' * (g + 3), 'a', now(), 'b', 'c'
     from generate_series(1, {TICKS}) g;
+insert into smart_schedule_benchmark_runs
+    (id, tenant_id, policy_id, machine_id, project_id, state, not_before, requested_at, ended_at, lost_minutes, lost_cny)
+    select gen_random_uuid(), 'acme', 1 + g % 10, 1 + g % {MACHINES}, 1 + g % 10,
+           'succeeded', now(), now() - interval '1 minute' * g, now(), 2, 0.1
+    from generate_series(1, {RUNS}) g;
 """
 
 
@@ -140,6 +146,15 @@ def test_pages_read_what_they_show(module_database: DatabaseAddress, session: Se
     }  # fmt: skip
 
 
+def test_what_sampling_has_cost_a_policy_reads_its_own_runs(session: Session) -> None:
+    """R7.4, R9.1: a status does not get slower with the runs of all policies, which are kept for good."""
+    plan = _explained(session, "sampling_cost", policy_id=3, tenant_id="acme")
+    runs = [node for node in nodes(plan) if node.get("Relation Name") == "smart_schedule_benchmark_runs"]
+    assert [node["Node Type"] for node in runs] == ["Index Only Scan"]
+    assert rows_read(runs) == RUNS / 10
+    assert plan["Shared Hit Blocks"] + plan["Shared Read Blocks"] <= MOST_BLOCKS
+
+
 def test_readiness_takes_a_constant_number_of_statements(
     module_database: DatabaseAddress, session: Session
 ) -> None:
@@ -152,8 +167,7 @@ def test_readiness_takes_a_constant_number_of_statements(
     assert found.machines is not None
     assert found.machines.machines == MACHINES
     assert exchanges == {
-        "run": 2, "policy_status": 1, "benchmark_costs": 1, "policy_view": 1, "tick_inputs": 1, "benchmark_coverage": 1,
-        "machine_reports": 1,
+        "run": 2, "policy_status": 1, "policy_view": 1, "tick_inputs": 1, "benchmark_coverage": 1, "machine_reports": 1,
     }  # fmt: skip
 
 

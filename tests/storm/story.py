@@ -176,9 +176,14 @@ class Story:
 
     def _finish(self, report: Any) -> None:
         """A report that tells of failures is a failure, unless what it could not reach was away."""
+        stage = self.stage
+        away = {
+            PublishFailed: stage.publisher.refuses or stage.publisher.is_unclear,
+            WorkflowUnavailable: stage.states.unavailable,
+            StoreUnavailable: stage.storm_plan.lost,
+        }
         for error in getattr(report, "failures", {}).values():
-            was_away = isinstance(error, PublishFailed | WorkflowUnavailable)
-            if not was_away and not (self.stage.storm_plan.lost and isinstance(error, StoreUnavailable)):
+            if not away.get(type(error), False):
                 raise error
 
     def collect(self) -> None:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import os
 import sys
+from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 import pytest
 
+from blsflow.ports.errors import PublishFailed, StoreUnavailable, WorkflowUnavailable
 from tests.storm.happenings import ENOUGH_SEQUENCES, missing, summary
 from tests.storm.run import storm
+from tests.storm.story import Story
 
 if TYPE_CHECKING:
     from blsflow.adapters.postgres.connection import DatabaseAddress
@@ -50,3 +53,30 @@ def test_a_product_that_is_broken_on_purpose_is_found_out(
         database_server, database_template.dbname, seeds=range(1, 401), processes=2, mutation=mutation
     )
     assert result.failures
+
+
+@pytest.mark.parametrize(
+    ("error", "away"),
+    [
+        (PublishFailed("x"), {"refuses"}),
+        (PublishFailed("x"), {"is_unclear"}),
+        (WorkflowUnavailable("x"), {"unavailable"}),
+        (StoreUnavailable("x"), {"lost"}),
+    ],
+)
+def test_a_failure_is_forgiven_while_what_it_did_not_reach_is_away(error: Exception, away: set[str]) -> None:
+    """R10.1: a product that calls its own faults somebody else's is found out."""
+    report = SimpleNamespace(failures={1: error})
+    _story(away)._finish(report)
+    with pytest.raises(type(error)):
+        _story(set())._finish(report)
+
+
+def _story(away: set[str]) -> Story:
+    story = object.__new__(Story)
+    story.stage = SimpleNamespace(  # type: ignore[assignment]
+        publisher=SimpleNamespace(refuses="refuses" in away, is_unclear="is_unclear" in away),
+        states=SimpleNamespace(unavailable="unavailable" in away),
+        storm_plan=SimpleNamespace(lost="lost" in away),
+    )
+    return story

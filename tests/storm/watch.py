@@ -36,10 +36,9 @@ _WHILE_UNDER_WAY: Final = frozenset(
         "rows_outside_partitions",
     }
 )
-"""What doctor must not find even while things are under way; the rest is for when they had time to end.
-
-A batch whose machines were all refused ends when it is followed, which nobody may have done for long.
-"""
+"""What doctor must not find even while things are under way; the rest is for when they had time to end."""
+_UNFOLLOWED: Final = timedelta(days=2)
+"""So long a batch whose machines were all refused may be waiting to be followed: a sequence is hardly longer."""
 _OF_PEOPLE: Final = frozenset({"policies_that_cannot_tick", "policies_without_lease"})
 """What the storm's own people do."""
 
@@ -93,9 +92,10 @@ class Watch:
         released = (
             {
                 key
-                for (key,) in stage.rows(
-                    "select a.idempotency_key from smart_schedule_attempts a where a.state = 'interrupted'"
+                for attempt, key in stage.rows(
+                    "select id::text, idempotency_key from smart_schedule_attempts where state = 'interrupted'"
                 )
+                if attempt in self.released
             }
             if self.released
             else set()
@@ -217,17 +217,13 @@ class Watch:
 
     def doctor_is_content(self, *, at_rest: bool) -> None:
         """R11.5: no finding; while things are under way, none that time would not mend."""
-        for finding in examine(self._stage.session, patience=_PATIENCE):
+        for finding in examine(self._stage.session, patience=_PATIENCE if at_rest else _UNFOLLOWED):
             _nothing(
                 f"doctor could not look for {finding.name}", [finding.unchecked] * bool(finding.unchecked)
             )
             counts = finding.name not in _OF_PEOPLE if at_rest else finding.name in _WHILE_UNDER_WAY
             if counts:
-                stuck = at_rest or finding.name != "attempts_without_end"
-                _nothing(
-                    f"doctor: {finding.name}",
-                    [row for row in finding.violations if stuck or row["state"] != "running"],
-                )
+                _nothing(f"doctor: {finding.name}", finding.violations)
 
     # ------------------------------------------------------------ at rest
 

@@ -92,7 +92,7 @@ def live(  # noqa: PLR0913 - what to follow, for whom, how long, how many
     try:
         answer = _held(store, query, tenant_id, hold, pause)
     except StoreUnavailable:
-        raise  # its session was given up, and the place with it
+        raise  # its session was given up, and the place goes with it
     except BaseException:
         _free(store)
         raise

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from datetime import datetime
 
+    from blsflow.ports.sampling import SamplingCost
     from blsflow.ports.store import Store, Transaction
 
 
@@ -46,22 +47,7 @@ class Lease:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class SamplingCost:
-    """How many benchmark runs a policy had, and what they took from its machines' own work.
-
-    ``lost_cny`` is the sum over runs whose machine's net was known; ``unpriced`` is how many lost time beside these.
-    """
-
-    succeeded: int = 0
-    failed: int = 0
-    open: int = 0
-    lost_minutes: float = 0.0
-    lost_cny: float = 0.0
-    unpriced: int = 0
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class PolicyStatus:
+class Standing:
     """Where a policy that is not archived stands.
 
     ``consecutive_failures`` counts failed ticks in a row (R6.4), ``tariff_problems`` are those of the newest tick.
@@ -84,31 +70,35 @@ class PolicyStatus:
     lease: Lease
     next_run_at: datetime | None
     schedule_broken: str | None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PolicyStatus(Standing):
+    """Where a policy stands, and what its sampling has cost so far."""
+
     sampling: SamplingCost
 
 
 def policy_status(store: Store, policy_id: int, *, tenant_id: str | None = None) -> PolicyStatus:
     """Return where a policy stands; one that is archived stands nowhere."""
     with store.transaction() as tx:
-        return policy_status_in(tx, policy_id, tenant_id=tenant_id)
+        standing = standing_in(tx, policy_id, tenant_id=tenant_id)
+        sampling = tx.sampling_cost(policy_id, tenant_id=standing.tenant_id)
+    told = {field.name: getattr(standing, field.name) for field in fields(standing)}
+    return PolicyStatus(**told, sampling=sampling)
 
 
-def policy_status_in(tx: Transaction, policy_id: int, *, tenant_id: str | None) -> PolicyStatus:
-    """Do as `policy_status` in a transaction that reads more."""
+def standing_in(tx: Transaction, policy_id: int, *, tenant_id: str | None) -> Standing:
+    """Return where a policy stands, in a transaction that reads more."""
     rows = tx.policy_status(policy_id=policy_id, tenant_id=tenant_id)
     if not rows:
         raise UnknownPolicy(policy_id)
-    costs = tx.benchmark_costs(policy_id=policy_id)
-    return _status(rows[0], _sampling(costs[0]) if costs else SamplingCost())
+    return _standing(rows[0])
 
 
-def _sampling(row: Mapping[str, Any]) -> SamplingCost:
-    return SamplingCost(**{field.name: row[field.name] for field in fields(SamplingCost)})
-
-
-def _status(row: Mapping[str, Any], sampling: SamplingCost) -> PolicyStatus:
+def _standing(row: Mapping[str, Any]) -> Standing:
     frozen = row["frozen_for"] is not None
-    return PolicyStatus(
+    return Standing(
         policy_id=row["id"],
         tenant_id=row["tenant_id"],
         name=row["name"],
@@ -139,5 +129,4 @@ def _status(row: Mapping[str, Any], sampling: SamplingCost) -> PolicyStatus:
         lease=Lease(holder=row["lease_holder"], expires_at=row["lease_expires_at"], held=row["lease_held"]),
         next_run_at=row["next_run_at"],
         schedule_broken=row["broken"],
-        sampling=sampling,
     )

@@ -18,7 +18,7 @@ from blsflow.domain.tariff import TariffPrice
 from blsflow.domain.tariff_outlook import TariffOutlook, tariff_outlook
 from blsflow.domain.valuation import value_market
 from blsflow.flow.control import UnknownPolicy
-from blsflow.flow.policy_status import PolicyStatus, policy_status_in
+from blsflow.flow.policy_status import Standing, standing_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -71,7 +71,7 @@ class Readiness:
 
     ready: bool
     findings: tuple[Finding, ...]
-    status: PolicyStatus
+    status: Standing
     as_of: datetime
     execute_enabled: bool
     executor_configured: bool
@@ -87,7 +87,7 @@ def readiness(
 ) -> Readiness:
     """Look at a policy; ``rate`` is CNY per USDT (None: unknown). An archived policy is unknown."""
     with store.transaction() as tx:
-        status = policy_status_in(tx, policy_id, tenant_id=tenant_id)
+        status = standing_in(tx, policy_id, tenant_id=tenant_id)
         found = list(_obstacles(status, gates))
         try:
             begun = tx.tick_at_rest(policy_id, tenant_id=tenant_id)
@@ -102,7 +102,7 @@ def readiness(
 def _examined(  # noqa: PLR0913, PLR0917 - what was found so far, and what it is completed by
     tx: Transaction,
     begun: BegunTick,
-    status: PolicyStatus,
+    status: Standing,
     gates: Gates,
     rate: float | None,
     found: list[Finding],
@@ -127,7 +127,7 @@ def _examined(  # noqa: PLR0913, PLR0917 - what was found so far, and what it is
 
 def _told(  # noqa: PLR0913 - the parts of the answer
     tx: Transaction,
-    status: PolicyStatus,
+    status: Standing,
     gates: Gates,
     rate: float | None,
     found: Sequence[Finding],
@@ -152,7 +152,7 @@ def _told(  # noqa: PLR0913 - the parts of the answer
     )
 
 
-def _obstacles(status: PolicyStatus, gates: Gates) -> Iterator[Finding]:
+def _obstacles(status: Standing, gates: Gates) -> Iterator[Finding]:
     """Say what keeps the policy from ticking or acting, whatever its inputs."""
     if not status.enabled:
         yield _error("policy_disabled")

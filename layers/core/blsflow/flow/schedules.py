@@ -65,8 +65,10 @@ class UnknownOccurrence(BlsflowError):
 class TickOfPolicy(BlsflowError):
     """The schedule is a policy's tick, which is changed, paused, run and taken out of use with its policy."""
 
-    def __init__(self, schedule_id: int, policy_id: int, instead: str) -> None:
-        super().__init__(f"schedule {schedule_id} is the tick of policy {policy_id}: use `blsflow {instead}`")
+    def __init__(self, schedule_id: int, policy_id: int) -> None:
+        super().__init__(
+            f"schedule {schedule_id} is the tick of policy {policy_id}: change, pause, run or archive the policy"
+        )
         self.schedule_id = schedule_id
         self.policy_id = policy_id
 
@@ -147,7 +149,7 @@ def change_schedule(  # noqa: PLR0913 - the whole of what a schedule says
     checked = _checked_work(work)
     _require_text("name", name, least=0, most=_LONGEST_NAME)
     with store.transaction() as tx:
-        stored = _conversation(tx, schedule_id, tenant_id, instead="policy change")
+        stored = _conversation(tx, schedule_id, tenant_id)
         changed = tx.change_schedule(schedule_id, version=version, name=name, work=checked, rule=rule)
     if changed is None:
         raise VersionConflict("schedule", schedule_id, version, stored["version"])
@@ -157,14 +159,14 @@ def change_schedule(  # noqa: PLR0913 - the whole of what a schedule says
 def pause_schedule(store: Store, schedule_id: int, *, paused: bool, tenant_id: str | None = None) -> None:
     """Pause or resume; neither moves the rule's anchor. A policy's tick is paused with its policy, on the record."""
     with store.transaction() as tx:
-        _conversation(tx, schedule_id, tenant_id, instead="disable` or `blsflow enable")
+        _conversation(tx, schedule_id, tenant_id)
         tx.pause_schedule(schedule_id, paused=paused)
 
 
 def archive_schedule(store: Store, schedule_id: int, *, tenant_id: str | None = None) -> None:
     """Take a schedule out of use; its history stays, and what is under way is followed to its end."""
     with store.transaction() as tx:
-        _conversation(tx, schedule_id, tenant_id, instead="policy archive")
+        _conversation(tx, schedule_id, tenant_id)
         tx.archive_schedule(schedule_id)
 
 
@@ -180,7 +182,7 @@ def run_schedule(  # noqa: PLR0913 - what to run, for whom, and who asks
     """Run a conversation now; the same request id gives the same occurrence, and begins it if nobody did yet (R8.8)."""
     _require_text("requestId", request_id, least=1, most=_LONGEST_REQUEST_ID)
     with store.transaction() as tx:
-        _conversation(tx, schedule_id, tenant_id, instead="run")
+        _conversation(tx, schedule_id, tenant_id)
         asked = fingerprint("conversation", {"schedule_id": schedule_id})
         requested = tx.request_schedule_run(schedule_id, request_id=request_id, fingerprint=asked, by=by)
     if requested.fingerprint != asked:
@@ -252,12 +254,10 @@ def _schedule(
     return row
 
 
-def _conversation(
-    tx: Transaction, schedule_id: int, tenant_id: str | None, *, instead: str
-) -> Mapping[str, Any]:
+def _conversation(tx: Transaction, schedule_id: int, tenant_id: str | None) -> Mapping[str, Any]:
     row = _schedule(tx, schedule_id, tenant_id)
     if row["kind"] != "conversation":
-        raise TickOfPolicy(schedule_id, row["policy_id"], instead)
+        raise TickOfPolicy(schedule_id, row["policy_id"])
     return row
 
 

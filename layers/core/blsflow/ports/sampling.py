@@ -139,6 +139,21 @@ class RequestedBenchmark:
     waits_for: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SamplingCost:
+    """How many benchmark runs a policy had, and what they took from its machines' own work.
+
+    ``lost_cny`` is the sum over runs whose machine's net was known; ``unpriced`` is how many lost time beside these.
+    """
+
+    succeeded: int = 0
+    failed: int = 0
+    open: int = 0
+    lost_minutes: float = 0.0
+    lost_cny: float = 0.0
+    unpriced: int = 0
+
+
 class ExecutionStatus(StrEnum):
     """Where an execution of the state machine stands; UNKNOWN: there is none of that name."""
 
@@ -295,3 +310,6 @@ class SamplingTransaction(Protocol):
 
     def benchmark_costs(self, *, policy_id: int | None) -> Sequence[Mapping[str, Any]]:
         """Return what sampling has cost each policy."""
+
+    def sampling_cost(self, policy_id: int, *, tenant_id: str) -> SamplingCost:
+        """Return what sampling has cost one policy."""

@@ -47,7 +47,11 @@ _CONFLICTS = {"40001", "40P01", "55P03"}
 _UNAVAILABLE_CLASSES = {"08", "53", "57", "58"}
 CONNECT_TIMEOUT_SEC = 5
 SILENCE_SEC = 2
-"""So much longer than a statement may take is its answer waited for: the server is the first to give up."""
+"""So much longer than a statement may take is its answer waited for: the server is the first to give up.
+
+Where the time left bounds a transaction, the server goes by what was left when it began, and we by what is left now: if
+others took their time before a statement, we are the first, and the server ends it later.
+"""
 _LEAST_SEC = 0.1
 _PLACEHOLDER = re.compile(r"(?<![:\w]):([a-z_]+)")
 _STATEMENT = re.compile(r"^-- name: (\w+)\n", re.MULTILINE)

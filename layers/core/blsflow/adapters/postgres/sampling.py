@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from blsflow.adapters.postgres.part import Part
 from blsflow.domain.sampling import PendingRun, Room
-from blsflow.ports.sampling import ClaimedRun, RequestedBenchmark, RunAtWork
+from blsflow.ports.sampling import ClaimedRun, RequestedBenchmark, RunAtWork, SamplingCost
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -148,3 +148,9 @@ class SamplingQueries(Part):
     def benchmark_costs(self, *, policy_id: int | None) -> Sequence[Mapping[str, Any]]:
         """Return what sampling has cost each policy."""
         return self._session.query("benchmark_costs", policy_id=policy_id)
+
+    def sampling_cost(self, policy_id: int, *, tenant_id: str) -> SamplingCost:
+        """Return what sampling has cost one policy."""
+        return SamplingCost(
+            **self._session.query("sampling_cost", policy_id=policy_id, tenant_id=tenant_id)[0]
+        )

@@ -40,7 +40,8 @@ class PostgresStore:
     def transaction(self, whose: str = "", left_sec: LeftSec | None = None) -> Iterator[PostgresTransaction]:
         """Open a transaction that commits when its block ends and rolls back when it raises.
 
-        The session of one that did not get its answers in time is given up, and all that it held is free.
+        The session of one that did not get its answers in time is given up; all that it held is free once the server has
+        ended what it was asked, for which it takes no longer than a statement may.
         """
         session, now = self._begin(_BEGIN, whose, left_sec)
         try:
@@ -85,14 +86,14 @@ class PostgresStore:
     def _begin(self, begin: str, whose: str, left_sec: LeftSec | None) -> tuple[Session, datetime]:
         """Begin; a session that the server closed while nobody used it is renewed once, since nothing was asked of it yet.
 
-        Not if the new one might come too late.
+        It is not renewed if the new one might come too late; a first one is opened however little time is left.
         """
-        renewed = self._session is None
+        is_first = self._session is None
         session = self._session = self._session or self._connect()
         try:
             return session, self._run_begin(session, begin, whose, left_sec)
         except StoreUnavailable:
-            if renewed or (left_sec is not None and left_sec() < CONNECT_TIMEOUT_SEC):
+            if is_first or (left_sec is not None and left_sec() < CONNECT_TIMEOUT_SEC):
                 raise
         session = self._session = self._connect()
         return session, self._run_begin(session, begin, whose, left_sec)

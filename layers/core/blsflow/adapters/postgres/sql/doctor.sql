@@ -62,7 +62,7 @@ where t.execution_mode = 'execute' and d.action in ('switch', 'start', 'stop', '
 order by d.tick_id, d.machine_id limit :page_size::integer
 
 -- name: doctor_machines_in_two_attempts
--- A machine is commanded by one attempt at a time; one that expired unsent, and waits to be closed, commands nothing.
+-- A machine is commanded by one attempt at a time; one that expired before it was sent is not sent any more.
 select m.machine_id, array_agg(m.attempt_id) as attempt_ids
 from smart_schedule_attempt_machines m join smart_schedule_attempts a on a.id = m.attempt_id
 where m.state = 'pending' and (a.state <> 'prepared' or a.valid_until > now())
@@ -89,13 +89,14 @@ where l.freed_at is null and l.expires_at > now()
 order by l.machine_id limit :page_size::integer
 
 -- name: doctor_attempts_without_end
--- An attempt that has ended has no open machine; one without any, all of them refused, ends when it is next followed.
+-- An attempt is open exactly while a machine of it is; one whose machines were all refused, until its job is next looked at.
 select a.id as attempt_id, a.state, count(m.*) filter (where m.state = 'pending') as open_machines
 from smart_schedule_attempts a left join smart_schedule_attempt_machines m on m.attempt_id = a.id
 where a.kind = 'device_batch'
 group by a.id
 having (a.ended_at is null) <> (count(m.*) filter (where m.state = 'pending') > 0)
-   and (a.ended_at is not null or coalesce(a.dispatched_at, a.prepared_at) < now() - :patience::interval)
+   and (a.ended_at is not null or a.state <> 'running' or bool_and(m.state = 'refused') is not true
+        or a.dispatched_at < now() - :patience::interval)
 limit :page_size::integer
 
 -- name: doctor_unsent_attempts

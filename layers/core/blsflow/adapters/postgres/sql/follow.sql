@@ -228,7 +228,7 @@ select (select count(*) from smart_schedule_attempts where ended_at is null and 
 
 -- name: prune_history
 -- What is not partitioned is dropped past its retention a page at a time, oldest first: ticks, attempts that have ended,
--- and how the feed was read. Occurrences stay: they are the history.
+-- and how the feed was read. Occurrences and benchmark runs stay: they are the history.
 with old_ticks as (
     delete from smart_schedule_ticks
     where id in (select id from smart_schedule_ticks order by id limit :page_size::integer)

@@ -80,8 +80,8 @@ from closed c join smart_schedule_attempts a on a.id = c.attempt_id
 
 -- name: free_ended_lock
 -- An operator's word on a lock that outlived its owner: an attempt, or its part in this machine, or a benchmark run that has
--- ended, or whichever of these retention has dropped since, which takes none that is open. With the last command that may still
--- act on the machine. Only whose lock it is can tell a dropped owner from one that is somebody else's and not shown.
+-- ended, or an attempt that retention has dropped since, which takes none that is open. With the last command that may still act
+-- on the machine. Only whose lock it is can tell a dropped attempt from one that is somebody else's and not shown.
 with owner as (
     select l.machine_id, l.fencing_token, l.tenant_id, a.policy_id, a.id as attempt_id, a.action, a.reference
     from smart_schedule_machine_locks l

@@ -199,3 +199,12 @@ select r.policy_id, count(*) filter (where r.state = 'succeeded') as succeeded,
 from smart_schedule_benchmark_runs r
 where :policy_id::bigint is null or r.policy_id = :policy_id::bigint
 group by r.policy_id order by r.policy_id
+
+-- name: sampling_cost
+-- What sampling has cost one policy.
+select count(*) filter (where r.state = 'succeeded') as succeeded, count(*) filter (where r.state = 'failed') as failed,
+       count(*) filter (where r.ended_at is null) as open,
+       coalesce(sum(r.lost_minutes), 0)::float8 as lost_minutes, coalesce(sum(r.lost_cny), 0)::float8 as lost_cny,
+       count(*) filter (where r.lost_minutes > 0 and r.lost_cny is null) as unpriced
+from smart_schedule_benchmark_runs r
+where r.tenant_id = :tenant_id and r.policy_id = :policy_id::bigint
