@@ -1,8 +1,8 @@
 -- name: read_machines
 -- The records of all machines in scope, built by the server in the layout of domain/record.py and sent in blocks of up to
--- 128 machines: no row is decoded by the driver, one block is decided on while the next is read, and memory does not grow
+-- 256 machines: no row is decoded by the driver, one block is decided on while the next is read, and memory does not grow
 -- with the fleet. Each table is read once per block, by the ids of its machines in their order: that walks along an index
--- instead of descending it for every machine. The ids come by their numbers from 1 to 128 and each table stands behind an
+-- instead of descending it for every machine. The ids come by their numbers from 1 to 256 and each table stands behind an
 -- offset, so that the planner knows how many they are and joins in whole. Every part of a record is coalesced: a null part
 -- would make the record null, and string_agg would lose the machine without a word. Parts that stand side by side are sent
 -- as one integer, and date_part counts in float8, since every call here is made once per machine.
@@ -15,7 +15,7 @@ copy (
             select m.id, kk.place, m.operator_hold::int as held,
                    case when coalesce(o.rank, 2147483647) < kk.override_rank then o.policy_id else kk.override_id
                    end as overridden_by,
-                   (row_number() over (order by m.id) - 1) / 128 as number
+                   (row_number() over (order by m.id) - 1) / 256 as number
             from machines m
             join unnest(:cluster_ids::bigint[], :models::text[], :covered::boolean[], :override_ids::bigint[],
                         :override_ranks::int[]) with ordinality
@@ -50,7 +50,7 @@ copy (
                || coalesce(int2send((length(b.entries) / 33)::int2) || b.entries, '\x0000'), ''::bytea order by m.id) as records
         from (
             select span.ids[n] as id, span.places[n] as place, span.helds[n] as held, span.overriding[n] as overridden_by
-            from generate_series(1, 128) n
+            from generate_series(1, 256) n
         ) m
         left join (
             select * from machine_mining_runtime where machine_id = any (span.ids) offset 0
