@@ -162,7 +162,7 @@ def run_schedule(schedule_id: PathId, run: Annotated[RunIn, Body()]) -> Response
     scope=Scope.EXECUTE,
     tag="policies",
     status=202,
-    problems=["not_found", "request_conflict"],
+    problems=["not_found", "conflict", "request_conflict"],
 )
 def run_policy(policy_id: PathId, run: Annotated[RunIn, Body()]) -> Response[Run]:
     """Tick a policy now, outside of its schedule; the occurrence tells what comes of it."""
