@@ -18,7 +18,7 @@ from blsflow.flow import schedules as flow
 from blsflow.web.caller import Scope
 
 from .routing import answer, caller, operation, store
-from .shapes import Answer, Cursor, Instant, Limit, Page, PathId, Text
+from .shapes import Answer, Cursor, Instant, Limit, Name, Page, PathId
 
 TAG = "schedules"
 
@@ -49,7 +49,7 @@ class Occurrence(Answer):
 class RunIn(Strict):
     """A run now; the same `requestId` gives the same occurrence, whatever happened since."""
 
-    requestId: Annotated[Text, Field(min_length=1, max_length=200)]  # noqa: N815 - the contract's own name
+    requestId: Annotated[Name, Field(min_length=1)]  # noqa: N815 - the contract's own name
 
 
 class Run(Answer):

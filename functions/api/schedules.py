@@ -28,9 +28,9 @@ from .shapes import (
     IfMatch,
     Instant,
     Limit,
+    Name,
     Page,
     PathId,
-    Text,
     id_cursor,
 )
 
@@ -43,7 +43,7 @@ TAG = "schedules"
 class ScheduleIn(Strict):
     """A schedule of conversations."""
 
-    name: Annotated[Text, Field(max_length=200)] = ""
+    name: Name = ""
     rule: RuleDocument
     work: WorkDocument
 

@@ -74,12 +74,13 @@ QUERIES = {
         "2027-13-01T00:00:00Z",
         "now",
     ],
+    "number": ["", "a", "-1", "1_0", "+1", " 1", "1.", "nan"],
     "enum": [*WRONG, "", "no-such"],
     "uuid": [*WRONG, "", "1"],
     "boolean": ["", "maybe", "2"],
 }
 VALUES: dict[str, list[Any]] = {
-    "string": [1, True, [], {}, "\x00", "\ud800"],
+    "string": [1, True, [], {}, "\x00", "\ud800", "a\x07", "\x9b31m", "\x1b[2J"],
     "integer": ["1", 1.5, True, [], {}, 10**400, -(10**30)],
     "number": ["1", True, [], {}, 10**400],
     "boolean": [1, "true", [], {}],
@@ -103,6 +104,10 @@ TYPES += [
 
 TIMES = {"date-time", "date", "uuid"}
 BY_NAME = {
+    "Name": ["\u202egnol", "\u200b\u2060", "two\nlines", "a\u2028b"],
+    "Requestid": ["\u202e1", "two\nlines"],
+    "Target": ["\u202e1", "two\nlines", "\u200b"],
+    "Reason": ["\u200b", " \n "],
     "Time Of Day": ["8:00", "24:00", "08:60", "\u0660\u0668:00"],
     "Time Zone": ["Mars/Base", "", "../etc/passwd", "UTC\x00", "/etc/localtime", "GMT+25"],
 }
@@ -281,3 +286,65 @@ def test_other_paths_lead_nowhere(path: str) -> None:
     """R9.2: what is no path of ours is a problem document of its own, whatever it looks like."""
     for method in ("GET", "POST", "PUT", "DELETE"):
         _assert_refused(ANN.call(method, path), path)
+
+
+@every_operation
+def test_a_media_type_may_be_written_in_capitals(operation: Operation) -> None:
+    """R9.2, RFC 9110: whatever the operation then says, it is not that the media type is unknown, nor a fault of ours."""
+    if operation.body is None:
+        return
+    headers = {**operation.sample_headers(), "content-type": "APPLICATION/JSON; charset=UTF-8"}
+    answered = _sent(operation, headers=headers, body='{"no_such_field": 1}')
+    assert answered.status == 422, answered.body
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [
+        {"kind": "once", "at": "2027-01-01\u000008:00"},
+        {"kind": "once", "at": "2027-01-01\u202e08:00"},
+        {"kind": "once", "at": "2027-01-01\U0001f4a908:00"},
+        {"kind": "once", "at": "2020-01-01T08:00"},
+        {"kind": "interval", "every_sec": 3600, "anchor": "2027-01-01\u000008:00:00Z"},
+        {"kind": "cron", "expression": "0\x0b8\x0b*\x0b*\x0b1"},
+        {"kind": "cron", "expression": "0\u20288 * * 1"},
+        {"kind": "cron", "expression": "0 8 * *\x851"},
+        {"kind": "lunar"},
+    ],
+)
+def test_a_rule_is_refused_by_its_field_and_never_by_its_value(rule: dict[str, Any]) -> None:
+    """R8.2: what is not ISO 8601, is parted by other than blanks, or never comes, is named and not repeated."""
+    answered = ANN.post(
+        "/schedules", {**SCHEDULE, "rule": {**rule, "time_zone": "UTC"}}, idempotency_key="new"
+    )
+    field = next(name for name in ("at", "anchor", "expression", "kind") if name in rule)
+    assert (answered.status, answered.fields) == (422, [f"rule.{field}"])
+    assert str(rule[field]) not in answered.body["detail"].replace("2026-03-08", "")
+
+
+@pytest.mark.parametrize(
+    ("since", "until", "step", "field"),
+    [
+        ("0001-01-01T00:00:00+14:00", "2026-11-30T00:00:00Z", 86_400, "since"),
+        ("2026-11-01T00:00:00Z", "9999-12-31T23:59:59-14:00", 86_400, "until"),
+        ("0001-01-01T00:00:00Z", "0001-01-02T00:00:00Z", 900, "since"),
+        ("9999-12-30T00:00:00Z", "9999-12-31T00:00:00Z", 900, "since"),
+        ("9899-12-30T00:00:00Z", "9999-01-01T00:00:00Z", 900, "until"),
+    ],
+)
+def test_a_period_at_the_ends_of_the_calendar_is_refused(
+    since: str, until: str, step: int, field: str
+) -> None:
+    """R4.6: a period needs prices before it and tariffs after it."""
+    answered = ANN.post("/policies/1/backtest", {"since": since, "until": until, "step_sec": step})
+    assert (answered.status, answered.fields) == (422, [field])
+
+
+def test_what_is_too_long_is_told_in_characters_and_what_stands_twice_by_its_name() -> None:
+    """R9.2: the words are those of who wrote the text."""
+    answered = ANN.post("/policies/1/freeze", {"reason": "a" * 501})
+    assert "500 characters" in answered.body["detail"]
+    answered = ANN.post("/policies/1/freeze", body='{"reason": "a", "reason": "b"}')
+    assert "'reason' twice" in answered.body["detail"]
+    answered = ANN.post("/policies/1/dry-run", body='{"limit": 1e999}')
+    assert "1e999" not in answered.body["detail"]

@@ -9,6 +9,7 @@ from pydantic import Field
 from blsflow.documents import Clock, Id, Strict
 from blsflow.domain.policy import Mode, NegativeProfitAction, WindowAction
 from blsflow.domain.policy_document import LIMITS, LONGEST_NAME, MOST_CANDIDATES, MOST_SCOPES, MOST_WINDOWS
+from blsflow.domain.wording import NAME_PATTERN
 
 _DEFAULTS: dict[str, Any] = dict(LIMITS)
 _MOST = 2**31 - 1
@@ -46,7 +47,7 @@ class PolicyWindowDocument(Strict):
 class PolicyDocument(Strict):
     """What a policy group is to do; every limit may be left out."""
 
-    name: str = Field(min_length=1, max_length=LONGEST_NAME)
+    name: str = Field(min_length=1, max_length=LONGEST_NAME, json_schema_extra={"pattern": NAME_PATTERN})
     mode: Annotated[Mode, Field(strict=False)]
     execution_mode: Literal["dry_run", "shadow"] | None = Field(
         default=None, description="how far a new policy goes (shadow); only for creating one"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final
@@ -10,13 +9,13 @@ from typing import TYPE_CHECKING, Any, Final
 from blsflow.domain.errors import InvalidExecutionRequest
 from blsflow.domain.execution import CommandKind
 from blsflow.domain.pages import LARGEST_ID
+from blsflow.domain.wording import is_prose, says_something
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 MOST_MACHINES: Final = 10_000
 LONGEST_REASON: Final = 1_000
-_UNSTORABLE: Final = re.compile("[\x00\ud800-\udfff]")
 
 
 class PassedOver(StrEnum):
@@ -75,8 +74,10 @@ def command_request(
     for edge in (wanted[0], wanted[-1]):
         if not 0 < edge <= LARGEST_ID:
             raise InvalidExecutionRequest(field="machines", value=edge, cause="is no id")
-    if not why.strip() or len(why) > LONGEST_REASON or _UNSTORABLE.search(why):
+    if not says_something(why) or len(why) > LONGEST_REASON or not is_prose(why):
         raise InvalidExecutionRequest(
-            field="reason", value=why, cause=f"say why, in at most {LONGEST_REASON} characters without NUL"
+            field="reason",
+            value=why,
+            cause=f"say why, in at most {LONGEST_REASON} characters without controls",
         )
     return CommandRequest(action=kind, project_id=project_id, machine_ids=tuple(wanted), why=why.strip())
