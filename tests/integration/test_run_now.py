@@ -10,7 +10,7 @@ import pytest
 from blsflow.domain.errors import InvalidExecutionRequest
 from blsflow.flow import schedules
 from blsflow.flow.requests import KeyConflict
-from blsflow.flow.schedules import ExecutionTargetUnavailable, UnknownSchedule
+from blsflow.flow.schedules import ExecutionTargetUnavailable, TickOfPolicy, UnknownSchedule
 from tests.integration.conversing import EVERY_MINUTE, RUN_SEC, TARGET, ConversationScene
 
 if TYPE_CHECKING:
@@ -156,7 +156,7 @@ def test_manual_runs_move_no_anchor(scene: ConversationScene, rule: dict[str, ob
 def test_a_manual_run_is_not_held_back_by_a_pause(scene: ConversationScene) -> None:
     """R8.8: a pause is for the plan; somebody who asks by hand means it."""
     schedule = scene.schedule()
-    schedules.pause_schedule(scene.app.store, schedule, paused=True)
+    schedules.pause_schedule(scene.app.store, schedule, paused=True, by="test")
     scene.run_now(schedule, "r1")
     assert scene.rows(_OF_SCHEDULE.format(schedule)) == [["manual", "running", None]]
 
@@ -193,7 +193,7 @@ def test_without_an_execution_service_no_target_is_there(scene: ConversationScen
 def test_someone_elses_schedule_is_as_unknown_as_none(scene: ConversationScene, whose: str) -> None:
     """R8.9: the same error for another tenant's schedule, an archived one and one that never was; nothing is recorded."""
     schedule, archived = scene.schedule(), scene.schedule("c2")
-    schedules.archive_schedule(scene.app.store, archived)
+    schedules.archive_schedule(scene.app.store, archived, by="test")
     for asked, tenant in ((schedule, whose), (archived, "acme"), (4711, "acme"), (4711, None)):
         with pytest.raises(UnknownSchedule) as refused:
             scene.run_now(asked, "r1", tenant=tenant)
@@ -237,9 +237,9 @@ def test_a_request_id_that_cannot_be_kept_is_refused(scene: ConversationScene, r
 def test_a_policys_tick_is_not_run_or_changed_as_a_conversation(scene: ConversationScene) -> None:
     """R8.1: its schedule belongs to its policy; the refusal says what to use, and nothing is changed."""
     (tick,) = scene.rows("select id, version from smart_schedule_schedules where kind = 'policy_tick'")
-    with pytest.raises(InvalidExecutionRequest, match="blsflow run POLICY"):
+    with pytest.raises(TickOfPolicy, match="blsflow run"):
         scene.run_now(tick[0], "r1")
-    with pytest.raises(InvalidExecutionRequest, match="with its policy"):
+    with pytest.raises(TickOfPolicy, match="blsflow policy change"):
         scene.change(tick[0], prompt="p", version=tick[1])
     assert scene.rows("select id, version from smart_schedule_schedules where kind = 'policy_tick'") == [tick]
 
@@ -263,7 +263,13 @@ def test_work_that_cannot_be_meant_is_refused_by_its_field(
     """R8.2: when it is saved, not when it is due; nothing is recorded."""
     with pytest.raises(InvalidExecutionRequest) as refused:
         schedules.create_schedule(
-            scene.app.store, tenant_id="acme", created_by="ana", name="n", work=work, rule=EVERY_MINUTE
+            scene.app.store,
+            tenant_id="acme",
+            created_by="ana",
+            name="n",
+            work=work,
+            rule=EVERY_MINUTE,
+            by="test",
         )
     assert refused.value.field == field
     assert scene.value("select count(*) from smart_schedule_schedules where kind = 'conversation'") == 0
@@ -289,5 +295,7 @@ def test_a_rule_that_cannot_be_meant_is_refused_by_its_field(
     schedule = scene.schedule()
     work = {"target": TARGET, "conversation_id": "c1", "prompt": "p"}
     with pytest.raises(InvalidExecutionRequest):
-        schedules.change_schedule(scene.app.store, schedule, version=1, name="", work=work, rule=rule)
+        schedules.change_schedule(
+            scene.app.store, schedule, version=1, name="", work=work, rule=rule, by="test", runs_as="test"
+        )
     assert scene.rows("select version from smart_schedule_schedules where kind = 'conversation'") == [[1]]

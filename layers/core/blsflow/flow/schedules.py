@@ -86,6 +86,7 @@ def create_schedule(  # noqa: PLR0913 - the whole of what a schedule says
     *,
     tenant_id: str,
     created_by: str,
+    by: str,
     name: str,
     work: Mapping[str, object],
     rule: Mapping[str, object],
@@ -97,7 +98,7 @@ def create_schedule(  # noqa: PLR0913 - the whole of what a schedule says
     with store.transaction() as tx:
         require_tenant(tx, tenant_id, InvalidExecutionRequest)
         return create_schedule_in(
-            tx, tenant_id=tenant_id, created_by=created_by, name=name, work=work, rule=rule
+            tx, tenant_id=tenant_id, created_by=created_by, by=by, name=name, work=work, rule=rule
         )
 
 
@@ -106,6 +107,7 @@ def create_schedule_in(  # noqa: PLR0913 - the whole of what a schedule says
     *,
     tenant_id: str,
     created_by: str,
+    by: str,
     name: str,
     work: Mapping[str, object],
     rule: Mapping[str, object],
@@ -116,7 +118,7 @@ def create_schedule_in(  # noqa: PLR0913 - the whole of what a schedule says
     checked = _checked_work(work)
     _checked_name(name)
     return tx.create_schedule(
-        tenant_id=tenant_id, created_by=created_by, name=name, work=checked, rule=to_document(asked)
+        tenant_id=tenant_id, created_by=created_by, by=by, name=name, work=checked, rule=to_document(asked)
     )
 
 
@@ -145,9 +147,14 @@ def change_schedule(  # noqa: PLR0913 - the whole of what a schedule says
     name: str,
     work: Mapping[str, object],
     rule: Mapping[str, object],
+    by: str,
+    runs_as: str,
     tenant_id: str | None = None,
 ) -> ScheduleVersion:
-    """Change a schedule that is still at ``version``; what was recorded before and not begun is then not run."""
+    """Change a schedule that is still at ``version``; what was recorded before and not begun is then not run.
+
+    If what is sent changes, it is sent in the name of ``runs_as`` from then on.
+    """
     asked = parse_rule(rule)
     checked = _checked_work(work)
     _checked_name(name)
@@ -156,25 +163,33 @@ def change_schedule(  # noqa: PLR0913 - the whole of what a schedule says
         if asked != _stored_rule(stored):  # one whose runs are over can keep its rule
             require_to_come("rule", asked, tx.now)
         changed = tx.change_schedule(
-            schedule_id, version=version, name=name, work=checked, rule=to_document(asked)
+            schedule_id,
+            version=version,
+            name=name,
+            work=checked,
+            rule=to_document(asked),
+            by=by,
+            runs_as=runs_as,
         )
     if changed is None:
         raise VersionConflict("schedule", schedule_id, version, stored["version"])
     return changed
 
 
-def pause_schedule(store: Store, schedule_id: int, *, paused: bool, tenant_id: str | None = None) -> None:
+def pause_schedule(
+    store: Store, schedule_id: int, *, paused: bool, by: str, tenant_id: str | None = None
+) -> None:
     """Pause or resume; neither moves the rule's anchor. A policy's tick is paused with its policy, on the record."""
     with store.transaction() as tx:
         _conversation(tx, schedule_id, tenant_id)
-        tx.pause_schedule(schedule_id, paused=paused)
+        tx.pause_schedule(schedule_id, paused=paused, by=by)
 
 
-def archive_schedule(store: Store, schedule_id: int, *, tenant_id: str | None = None) -> None:
+def archive_schedule(store: Store, schedule_id: int, *, by: str, tenant_id: str | None = None) -> None:
     """Take a schedule out of use; its history stays, and what is under way is followed to its end."""
     with store.transaction() as tx:
         _conversation(tx, schedule_id, tenant_id)
-        tx.archive_schedule(schedule_id)
+        tx.archive_schedule(schedule_id, by=by)
 
 
 def run_schedule(  # noqa: PLR0913 - what to run, for whom, and who asks
