@@ -108,13 +108,13 @@ class Transaction(
     def mark_broken(self, schedule_id: int, cause: str) -> None:
         """Set a schedule aside whose rule cannot be read."""
 
-    def close_unbegun(self, older_than: timedelta, limit: int) -> int:
+    def close_unbegun(self, older_than: timedelta, manual_older_than: timedelta, limit: int) -> int:
         """Close planned occurrences that were recorded and never begun (R8.6)."""
 
     def close_finished_ticks(self) -> int:
         """End running tick occurrences none of whose attempts waits to be sent."""
 
-    def unqueued_occurrences(self, limit: int) -> Sequence[WaitingOccurrence]:
+    def unqueued_occurrences(self, older_than: timedelta, limit: int) -> Sequence[WaitingOccurrence]:
         """Return recorded occurrences that were never enqueued."""
 
     def mark_occurrences_enqueued(self, ids: Sequence[int]) -> None:
