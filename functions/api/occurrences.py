@@ -47,7 +47,7 @@ class Occurrence(Answer):
 
 
 class RunIn(Strict):
-    """A run now; the same `requestId` gives the same occurrence, whatever happened since."""
+    """A run now; while the schedule is in use, the same `requestId` gives the same occurrence, whatever became of it."""
 
     requestId: Annotated[Name, Field(min_length=1)]  # noqa: N815 - the contract's own name
 

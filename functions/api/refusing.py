@@ -126,6 +126,8 @@ def problem_of(
         return error
     if isinstance(error, RequestValidationError):
         return _invalid(error.errors(), body, invalid_code)
+    if type(error) is InvalidDocument:
+        return _field(invalid_code)(error)
     for kind in type(error).__mro__:
         if kind in _REFUSALS:
             return _REFUSALS[kind](error)

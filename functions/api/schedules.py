@@ -93,8 +93,10 @@ class Preview(Answer):
 @operation("GET", "/schedules", scope=Scope.READ, tag=TAG, makes={"schedule_id": "/items/0/id"})
 def list_schedules(cursor: Cursor = None, limit: Limit = 50) -> Response[Page[Schedule]]:
     """List the schedules in use, in the order of their ids."""
-    rows = flow.list_schedules(store(), tenant_id=caller().tenant_id, after_id=id_cursor(cursor), limit=limit)
-    following = encode_cursor(rows[-1]["id"]) if len(rows) == limit else None
+    rows = flow.list_schedules(
+        store(), tenant_id=caller().tenant_id, after_id=id_cursor("schedules", cursor), limit=limit
+    )
+    following = encode_cursor("schedules", rows[-1]["id"]) if len(rows) == limit else None
     return answer(Page[Schedule].of([_schedule(row) for row in rows], following, Schedule))
 
 

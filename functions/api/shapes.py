@@ -82,7 +82,7 @@ IdempotencyKey = Annotated[
         min_length=1,
         max_length=200,
         pattern=r"^[\x21-\x7e]+$",
-        description="of the caller's making; the same key and body get the same answer, and create once",
+        description="of the caller's making; the same key and body create once, and are answered with what was created",
     ),
 ]
 Name = Annotated[
@@ -128,7 +128,7 @@ class Page(Answer, Generic[T]):
         )
 
 
-def id_cursor(cursor: str | None, *, first: int = 0) -> int:
-    """Read a cursor of a list in order of ids; ``first`` is where a first page begins."""
+def id_cursor(of: str, cursor: str | None, *, first: int = 0) -> int:
+    """Read a cursor of the list ``of``, in order of ids; ``first`` is where a first page begins."""
     with located("query"):
-        return id_of_cursor(cursor, first=first)
+        return id_of_cursor(of, cursor, first=first)

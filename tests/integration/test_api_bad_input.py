@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 import pytest
 
-from tests.api_operations import Operation, is_nullable, operations, resolved
+from tests.api_operations import Operation, document, is_nullable, operations, resolved
 from tests.integration.api_deployment import SCHEDULE, ApiDeployment, deployed
 from tests.integration.api_scene import Answered, Api
 
@@ -161,6 +161,11 @@ def _assert_refused(answered: Answered, what: object, *, field: str | None = Non
         assert any(field in named for named in answered.fields), told
 
 
+def _assert_documented(operation: Operation, answered: Answered) -> None:
+    told = operation.described["responses"].get(str(answered.status), {}).get("description", "")
+    assert f"`{answered.code}`" in told, (answered.status, answered.code)
+
+
 @every_operation
 def test_no_path_misleads(operation: Operation) -> None:
     """R9.2, R9.1: ids that are none, of whatever script, length or trick, name their parameter or lead nowhere."""
@@ -181,6 +186,7 @@ def test_no_query_parameter_is_guessed(operation: Operation) -> None:
         for bad in garbage:
             answered = _sent(operation, query={name: bad})
             _assert_refused(answered, (name, bad), field=f"query.{name}" if answered.status == 422 else None)
+            _assert_documented(operation, answered)
     for unknown in ("no_such", "limit[]", "__proto__", "Limit", "\x00", "tenant_id"):
         _assert_refused(_sent(operation, query={unknown: "1"}), unknown, field="query.")
 
@@ -203,9 +209,11 @@ def test_no_field_is_guessed(operation: Operation) -> None:
     """R9.2, R8.2: a field of another kind, out of its bounds, unknown or missing is named, at whatever depth it stands."""
     if operation.body is None:
         return
-    for place, bad, document in _spoilt(operation.body, operation.sample_body()):
+    for place, bad, spoilt in _spoilt(operation.body, operation.sample_body()):
         field = next(part for part in reversed(place) if isinstance(part, str))
-        _assert_refused(_sent(operation, body=json.dumps(document)), (place, bad), field=field)
+        answered = _sent(operation, body=json.dumps(spoilt))
+        _assert_refused(answered, (place, bad), field=field)
+        _assert_documented(operation, answered)
 
 
 def _spoilt(schema: Mapping[str, Any], document: Any) -> Iterator[tuple[list[Any], object, Any]]:
@@ -348,3 +356,24 @@ def test_what_is_too_long_is_told_in_characters_and_what_stands_twice_by_its_nam
     assert "'reason' twice" in answered.body["detail"]
     answered = ANN.post("/policies/1/dry-run", body='{"limit": 1e999}')
     assert "1e999" not in answered.body["detail"]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"action": "stop"}, {"action": "switch", "project_id": None}, {"action": "start", "project_id": None}],
+)
+def test_a_command_names_its_project_as_its_body_does(change: dict[str, Any]) -> None:
+    """R9.2, R5.8: a stop with a project, and a switch without, under a code and a field that are documented."""
+    operation = next(each for each in operations() if (each.method, each.path) == ("POST", "/commands"))
+    body = {"machine_ids": [1001], "project_id": 101, "reason": "r", **change}
+    answered = _sent(operation, body=json.dumps(body))
+    assert answered.fields == ["project_id"]
+    _assert_documented(operation, answered)
+
+
+def test_what_is_documented_as_taken_is_taken() -> None:
+    """R9.1: bounds are the integers that are meant, and nothing that is refused is published as nullable."""
+    policy = document()["components"]["schemas"]["NewPolicyDocument"]["properties"]
+    assert policy["priority"]["minimum"] == -(2**31) + 1
+    assert not is_nullable(policy["execution_mode"])
+    assert '"maximum": 9.2' not in json.dumps(document())

@@ -17,7 +17,7 @@ from datetime import UTC, datetime, timedelta
 from itertools import islice, takewhile
 from typing import TYPE_CHECKING, NamedTuple
 
-from blsflow.domain.errors import InvalidExecutionRequest
+from blsflow.domain.errors import InvalidDocument
 from blsflow.domain.local_time import WallMark, is_repeated, latest_settled_wall, load_zone, resolve_wall
 from blsflow.domain.recurrence_document import parse_rule, to_document
 from blsflow.domain.recurrence_rules import Cron, Daily, Interval, Monthly, Once, Rule, Weekly
@@ -69,7 +69,7 @@ def next_run(rule: Rule, after: datetime) -> datetime | None:
 def require_to_come(field: str, rule: Rule, now: datetime) -> None:
     """Refuse a rule none of whose runs is still to come: whoever stores it would wait for nothing."""
     if next_run(rule, now) is None:
-        raise InvalidExecutionRequest(
+        raise InvalidDocument(
             field=f"{field}.at" if isinstance(rule, Once) else field,
             value=to_document(rule),
             cause="no run is still to come",

@@ -74,12 +74,12 @@ def list_policies(
 ) -> tuple[Sequence[PolicyView], str | None]:
     """Return a page of a tenant's policies by id, and the cursor of the next one, None when this is the last."""
     checked_limit(limit)
-    after = id_of_cursor(cursor, first=0)
+    after = id_of_cursor("policies", cursor, first=0)
     with store.transaction() as tx:
         rows = tx.list_policies(
             tenant_id=tenant_id, after=after, limit=limit, include_archived=include_archived
         )
-    return rows, encode_cursor(rows[-1].policy_id) if len(rows) == limit else None
+    return rows, encode_cursor("policies", rows[-1].policy_id) if len(rows) == limit else None
 
 
 def change_policy(  # noqa: PLR0913 - what to change into what, and who asks
@@ -163,12 +163,15 @@ def freezes(
 ) -> tuple[Sequence[FreezeRow], str | None]:
     """Return a page of a policy's freezes, newest first: for what, by whom, and who lifted them and why."""
     checked_limit(limit)
-    before = place_of_cursor(cursor)
+    before = place_of_cursor(f"freezes {policy_id}", cursor)
     with store.transaction() as tx:
         if not tx.knows_policy(policy_id, tenant_id=tenant_id):
             raise UnknownPolicy(policy_id)
         rows = tx.freezes(policy_id, tenant_id=tenant_id, before=before, limit=limit)
-    return rows, encode_cursor(rows[-1].frozen_at, rows[-1].freeze_id) if len(rows) == limit else None
+    if len(rows) < limit:
+        return rows, None
+    following = encode_cursor(f"freezes {policy_id}", rows[-1].frozen_at, rows[-1].freeze_id)
+    return rows, following
 
 
 def _locked(tx: Transaction, policy_id: int, version: int, tenant_id: str | None) -> PolicyView:
