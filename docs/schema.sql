@@ -827,6 +827,7 @@ CREATE TABLE public.smart_schedule_schedules (
     created_at timestamp with time zone DEFAULT now() NOT NULL,
     updated_at timestamp with time zone DEFAULT now() NOT NULL,
     name text DEFAULT ''::text NOT NULL,
+    runs_as text,
     CONSTRAINT smart_schedule_schedules_interval_advances CHECK ((((rule ->> 'kind'::text) IS DISTINCT FROM 'interval'::text) OR COALESCE(((jsonb_typeof((rule -> 'every_sec'::text)) = 'number'::text) AND ((rule ->> 'every_sec'::text) ~ '^[1-9][0-9]*$'::text)), false))),
     CONSTRAINT smart_schedule_schedules_kind_check CHECK ((kind = ANY (ARRAY['policy_tick'::text, 'conversation'::text]))),
     CONSTRAINT smart_schedule_schedules_policy_of_tick CHECK (((kind = 'policy_tick'::text) = (policy_id IS NOT NULL))),

@@ -14,7 +14,7 @@ from blsflow_cli import benchmark_judge, decide_report, schedule_preview, tariff
 from blsflow_cli.decide_document import DecideDocument
 from blsflow_cli.decide_inputs import inputs_of
 from blsflow_cli.documents import json_schema, read
-from blsflow_cli.output import ExitCode, console, print_json
+from blsflow_cli.output import ExitCode, console, in_json, print_json
 from blsflow_cli.schemas import SCHEMAS, SchemaName
 from blsflow_cli.tariff_document import TariffsDocument, tariffs_of
 
@@ -44,8 +44,9 @@ def decide(
     """
     document: DecideDocument = read(file, DecideDocument)
     report = decide_report.report_of(inputs_of(document))
+    written = in_json(decide_report.as_json(report))
     if as_json:
-        print_json(decide_report.as_json(report))
+        typer.echo(written)
     else:
         decide_report.show(report, console())
     if report.failure is not None or report.freeze is not None:

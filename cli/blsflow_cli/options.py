@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from blsflow.domain.pages import MOST_ROWS
+from blsflow.domain.wording import is_prose, says_something
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -17,8 +18,8 @@ if TYPE_CHECKING:
 
 def _said(text: str) -> str:
     """Refuse an empty reason: a record without one is none."""
-    if not text.strip():
-        raise typer.BadParameter("say why; it is kept on the record")
+    if not says_something(text) or not is_prose(text):
+        raise typer.BadParameter("say why, without control characters; it is kept on the record")
     return text.strip()
 
 

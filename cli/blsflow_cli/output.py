@@ -32,7 +32,15 @@ class ExitCode(IntEnum):
 
 def print_json(document: Any) -> None:  # noqa: ANN401 - any JSON value
     """Print one JSON document, and nothing else, on standard output; Chinese names stay readable."""
-    sys.stdout.write(json.dumps(document, ensure_ascii=False, indent=2, allow_nan=False) + "\n")
+    sys.stdout.write(in_json(document) + "\n")
+
+
+def in_json(document: Any) -> str:  # noqa: ANN401 - any JSON value
+    """Write a document; `OverflowError` if a figure in it has come out infinite, or as none."""
+    try:
+        return json.dumps(document, ensure_ascii=False, indent=2, allow_nan=False)
+    except ValueError as error:
+        raise OverflowError("a result is not finite") from error
 
 
 def console() -> Console:

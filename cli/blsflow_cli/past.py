@@ -106,7 +106,7 @@ def notifications(  # noqa: PLR0913 - the filters of a page
         tenant_id=tenant,
         unread=unread,
         policy_id=policy,
-        before_id=id_of_cursor(cursor, first=LARGEST_ID),
+        before_id=id_of_cursor("notifications", cursor, first=LARGEST_ID),
         limit=limit,
     )
     with deployment() as application:

@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING
 
 from pydantic import Field
 
-from blsflow.documents.policies import PolicyDocument
+from blsflow.documents.policies import NewPolicyDocument
 from blsflow_cli.documents import RefusedDocument, read
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 
-class PolicyFileDocument(PolicyDocument):
+class PolicyFileDocument(NewPolicyDocument):
     """A policy group of a tenant; every limit may be left out."""
 
     tenant: str = Field(min_length=1)

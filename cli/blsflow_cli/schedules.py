@@ -13,7 +13,7 @@ from blsflow.domain.occurrence import ScheduleKind
 from blsflow.flow import schedules as flow
 from blsflow_cli.deployment import deployment, require_tenant
 from blsflow_cli.offline import JsonOption, schedule_app
-from blsflow_cli.options import moment, plain_rows
+from blsflow_cli.options import By, moment, plain_rows
 from blsflow_cli.output import console, print_json, table
 from blsflow_cli.schedule_document import read_schedule
 
@@ -54,7 +54,7 @@ def schedules(*, tenant: TenantOption = None, as_json: JsonOption = False) -> No
 
 
 @schedule_app.command()
-def create(file: ScheduleFile, *, as_json: JsonOption = False) -> None:
+def create(file: ScheduleFile, *, by: By, as_json: JsonOption = False) -> None:
     """Store a schedule of conversations; its first run is the rule's next one from now.
 
     `blsflow schema schedule` prints the document's shape. What cannot be meant is named, and nothing is stored.
@@ -69,6 +69,7 @@ def create(file: ScheduleFile, *, as_json: JsonOption = False) -> None:
             application.store,
             tenant_id=document.tenant,
             created_by=document.created_by,
+            by=by,
             name=document.name,
             work=document.work.model_dump(),
             rule=document.rule_as_given(),
@@ -87,6 +88,7 @@ def change(
     version: Annotated[
         int, typer.Option("--version", min=1, help="The version that you read, from `blsflow schedules`.")
     ],
+    by: By,
     as_json: JsonOption = False,
 ) -> None:
     """Replace a schedule's name, rule and work, unless somebody else has changed it since that version.
@@ -114,6 +116,8 @@ def change(
                 name=document.name,
                 work=document.work.model_dump(),
                 rule=document.rule_as_given(),
+                by=by,
+                runs_as=document.created_by,
                 tenant_id=document.tenant,
             )
     if as_json:
@@ -123,29 +127,29 @@ def change(
 
 
 @schedule_app.command()
-def pause(schedule: ScheduleArgument, *, as_json: JsonOption = False) -> None:
+def pause(schedule: ScheduleArgument, *, by: By, as_json: JsonOption = False) -> None:
     """Plan no further run of a schedule; what is under way is followed to its end.
 
     For example:
 
         blsflow schedule pause 7
     """
-    _set_paused(schedule, paused=True, as_json=as_json)
+    _set_paused(schedule, paused=True, by=by, as_json=as_json)
 
 
 @schedule_app.command()
-def resume(schedule: ScheduleArgument, *, as_json: JsonOption = False) -> None:
+def resume(schedule: ScheduleArgument, *, by: By, as_json: JsonOption = False) -> None:
     """Go on with a paused schedule, from now and in its own rhythm; nothing is caught up.
 
     For example:
 
         blsflow schedule resume 7
     """
-    _set_paused(schedule, paused=False, as_json=as_json)
+    _set_paused(schedule, paused=False, by=by, as_json=as_json)
 
 
 @schedule_app.command()
-def archive(schedule: ScheduleArgument, *, as_json: JsonOption = False) -> None:
+def archive(schedule: ScheduleArgument, *, by: By, as_json: JsonOption = False) -> None:
     """Take a schedule of conversations out of use, for good; its history stays.
 
     For example:
@@ -153,7 +157,7 @@ def archive(schedule: ScheduleArgument, *, as_json: JsonOption = False) -> None:
         blsflow schedule archive 7
     """
     with deployment() as application, of_conversations("policy archive"):
-        flow.archive_schedule(application.store, schedule)
+        flow.archive_schedule(application.store, schedule, by=by)
     if as_json:
         print_json({"schedule_id": schedule, "archived": True})
     else:
@@ -178,10 +182,10 @@ def register(app: typer.Typer) -> None:
     app.command()(schedules)
 
 
-def _set_paused(schedule: int, *, paused: bool, as_json: bool) -> None:
+def _set_paused(schedule: int, *, paused: bool, by: str, as_json: bool) -> None:
     with deployment() as application:
         with of_conversations("disable" if paused else "enable"):
-            flow.pause_schedule(application.store, schedule, paused=paused)
+            flow.pause_schedule(application.store, schedule, paused=paused, by=by)
         row = _listed(application, schedule)
     if as_json:
         print_json(

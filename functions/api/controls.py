@@ -63,7 +63,7 @@ class Frozen(Answer):
     "/policies/<policy_id>/enable",
     scope=Scope.EXECUTE,
     tag=TAG,
-    problems=["not_found", "version_conflict", "precondition_required"],
+    problems=["not_found", "conflict", "version_conflict", "precondition_required"],
 )
 def enable_policy(
     policy_id: PathId, why: Annotated[ReasonIn, Body()], if_match: IfMatch = None

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from aws_lambda_powertools.event_handler import Response
 
+from blsflow.domain.pages import LARGEST_ID
 from blsflow.web.problems import CONTENT_TYPE, PROBLEMS
 
 from .routing import PREFIX, app, operation
@@ -88,8 +89,22 @@ def openapi_document() -> dict[str, Any]:
         for each in path.values():
             _describe_problems(each)
             _describe_parameters(each)
+    _write_bounds_exactly(document)
     _describe_links([each for path in document["paths"].values() for each in path.values()])
     return document
+
+
+def _write_bounds_exactly(part: object) -> None:
+    """Write bounds as the integers that they are: as floats the largest id would be one more than it is."""
+    if isinstance(part, list):
+        for each in part:
+            _write_bounds_exactly(each)
+    elif isinstance(part, dict):
+        for name, value in part.items():
+            if name in _BOUNDS.values() and isinstance(value, float) and value.is_integer():
+                part[name] = min(int(value), LARGEST_ID)
+            else:
+                _write_bounds_exactly(value)
 
 
 def _describe_links(operations: list[dict[str, Any]]) -> None:

@@ -13,7 +13,7 @@ from blsflow.flow import fleet as flow
 from blsflow.web.caller import Scope
 
 from .routing import answer, caller, operation, store
-from .shapes import Answer, Cursor, Figure, Limit, Page, QueryId, Text
+from .shapes import Answer, Cursor, Figure, Limit, Name, Page, QueryId
 
 TAG = "fleet"
 
@@ -67,8 +67,8 @@ def list_projects(cursor: Cursor = None, limit: Limit = 50) -> Response[Page[Pro
 @operation("GET", "/machines", scope=Scope.READ, tag=TAG)
 def list_machines(
     cluster_id: QueryId = None,
-    model: Annotated[Text | None, Query(max_length=200)] = None,
-    status: Annotated[Text | None, Query(max_length=50, description="mining, stopped or off")] = None,
+    model: Annotated[Name | None, Query(max_length=200)] = None,
+    status: Annotated[Name | None, Query(max_length=50, description="mining, stopped or off")] = None,
     cursor: Cursor = None,
     limit: Limit = 50,
 ) -> Response[Page[Machine]]:

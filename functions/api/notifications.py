@@ -50,7 +50,7 @@ def list_notifications(
             unread=unread,
             code=code,
             policy_id=policy_id,
-            before_id=id_cursor(cursor, first=LARGEST_ID),
+            before_id=id_cursor("notifications", cursor, first=LARGEST_ID),
             limit=limit,
         ),
     )

@@ -18,7 +18,7 @@ from blsflow.flow import schedules as flow
 from blsflow.web.caller import Scope
 
 from .routing import answer, caller, operation, store
-from .shapes import Answer, Cursor, Instant, Limit, Page, PathId, Text
+from .shapes import Answer, Cursor, Instant, Limit, Name, Page, PathId
 
 TAG = "schedules"
 
@@ -47,9 +47,9 @@ class Occurrence(Answer):
 
 
 class RunIn(Strict):
-    """A run now; the same `requestId` gives the same occurrence, whatever happened since."""
+    """A run now; while the schedule is in use, the same `requestId` gives the same occurrence, whatever became of it."""
 
-    requestId: Annotated[Text, Field(min_length=1, max_length=200)]  # noqa: N815 - the contract's own name
+    requestId: Annotated[Name, Field(min_length=1)]  # noqa: N815 - the contract's own name
 
 
 class Run(Answer):
@@ -162,7 +162,7 @@ def run_schedule(schedule_id: PathId, run: Annotated[RunIn, Body()]) -> Response
     scope=Scope.EXECUTE,
     tag="policies",
     status=202,
-    problems=["not_found", "request_conflict"],
+    problems=["not_found", "conflict", "request_conflict"],
 )
 def run_policy(policy_id: PathId, run: Annotated[RunIn, Body()]) -> Response[Run]:
     """Tick a policy now, outside of its schedule; the occurrence tells what comes of it."""

@@ -10,7 +10,7 @@ from aws_lambda_powertools.event_handler.openapi.params import Body, Query
 
 from blsflow.bootstrap import application
 from blsflow.documents import Strict, located
-from blsflow.documents.policies import PolicyDocument
+from blsflow.documents.policies import NewPolicyDocument, PolicyDocument
 from blsflow.flow import policies as flow
 from blsflow.flow.policy_status import policy_status
 from blsflow.flow.requests import fingerprint, once
@@ -151,7 +151,7 @@ def list_policies(
     makes={"policy_id": "/policy_id"},
 )
 def create_policy(
-    policy: Annotated[PolicyDocument, Body()], idempotency_key: IdempotencyKey
+    policy: Annotated[NewPolicyDocument, Body()], idempotency_key: IdempotencyKey
 ) -> Response[Policy]:
     """Store a new policy: disabled, and in `shadow` unless it says `dry_run`.
 

@@ -18,7 +18,11 @@ _LARGEST_EXACT: Final = 2**53
 
 
 def with_text_body(event: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the event with its body as text; raise a `Problem` for one that is too large or not UTF-8."""
+    """Return the event with its body as text; raise a `Problem` for one that is too large or not UTF-8.
+
+    Of the media type only the small form is left: upper and lower case mean the same in it (RFC 9110).
+    """
+    event = {**event, "headers": dict(map(_small_media_type, (event.get("headers") or {}).items()))}
     body = event.get("body")
     if not body:
         return {**event, "body": None, "isBase64Encoded": False}
@@ -30,6 +34,11 @@ def with_text_body(event: Mapping[str, Any]) -> dict[str, Any]:
     except ValueError as error:  # neither base64 nor UTF-8
         raise Problem("malformed_request", "the body is not UTF-8") from error
     return {**event, "body": text, "isBase64Encoded": False}
+
+
+def _small_media_type(header: tuple[str, str]) -> tuple[str, str]:
+    name, value = header
+    return (name, value.lower()) if name.lower() == "content-type" else header
 
 
 def strict_json(text: str) -> dict[str, Any]:
@@ -56,17 +65,19 @@ def _refuse_constant(name: str) -> object:
 def _number(text: str) -> float:
     value = float(text)
     if value in (float("inf"), float("-inf")):
-        message = f"{text[:40]} is too large a number"
+        message = "a number is too large"
         raise ValueError(message)
     # 3.0 is the integer 3, as JSON Schema has it; beyond 2**53 a float no longer says which integer it is
     return int(value) if value.is_integer() and abs(value) <= _LARGEST_EXACT else value
 
 
 def _without_twins(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
-    document = dict(pairs)
-    if len(document) != len(pairs):
-        message = "an object has the same name twice"
-        raise ValueError(message)
+    document: dict[str, Any] = {}
+    for name, value in pairs:
+        if name in document:
+            message = f"an object has the name {name[:40]!r} twice"
+            raise ValueError(message)
+        document[name] = value
     return document
 
 

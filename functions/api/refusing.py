@@ -51,6 +51,7 @@ def _field(code: str) -> Callable[[InvalidDocument], Problem]:
 
 _REFUSALS: Final[Mapping[type[Exception], Callable[[Any], Problem]]] = {
     control.UnknownPolicy: _missing("policy", "policy_id"),
+    control.NeverTicks: lambda e: Problem("conflict", f"it {e.cause}", policy_id=e.policy_id),
     control.UnknownAttempt: _missing("job", "attempt_id"),
     control.UnknownTenant: _missing("tenant", "tenant_id"),
     schedules.UnknownSchedule: _missing("schedule", "schedule_id"),
@@ -125,6 +126,8 @@ def problem_of(
         return error
     if isinstance(error, RequestValidationError):
         return _invalid(error.errors(), body, invalid_code)
+    if type(error) is InvalidDocument:
+        return _field(invalid_code)(error)
     for kind in type(error).__mro__:
         if kind in _REFUSALS:
             return _REFUSALS[kind](error)

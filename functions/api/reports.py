@@ -16,7 +16,7 @@ from blsflow.flow.report import report
 from blsflow.web.caller import Scope
 
 from .routing import answer, caller, operation, store
-from .shapes import Answer, Digits, Figure, Instant, PathId
+from .shapes import Answer, Decimals, Digits, Figure, Instant, PathId
 
 TAG = "reports"
 _MOST_DECISIONS: Final = 500_000
@@ -88,7 +88,7 @@ class BacktestIn(Strict):
 )
 def report_policy(
     policy_id: PathId,
-    days: Annotated[float, Query(gt=0, le=366)] = 7,
+    days: Annotated[float, Decimals, Query(gt=0, le=366)] = 7,
     every_sec: Annotated[
         int, Digits, Query(ge=0, le=86_400, description="look at one tick per so many seconds only")
     ] = 0,

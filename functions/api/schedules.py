@@ -28,9 +28,9 @@ from .shapes import (
     IfMatch,
     Instant,
     Limit,
+    Name,
     Page,
     PathId,
-    Text,
     id_cursor,
 )
 
@@ -43,7 +43,7 @@ TAG = "schedules"
 class ScheduleIn(Strict):
     """A schedule of conversations."""
 
-    name: Annotated[Text, Field(max_length=200)] = ""
+    name: Name = ""
     rule: RuleDocument
     work: WorkDocument
 
@@ -56,6 +56,7 @@ class Schedule(Answer):
     name: str
     policy_id: int | None
     created_by: str
+    runs_as: str
     rule: dict[str, Any]
     work: dict[str, Any]
     paused: bool
@@ -92,8 +93,10 @@ class Preview(Answer):
 @operation("GET", "/schedules", scope=Scope.READ, tag=TAG, makes={"schedule_id": "/items/0/id"})
 def list_schedules(cursor: Cursor = None, limit: Limit = 50) -> Response[Page[Schedule]]:
     """List the schedules in use, in the order of their ids."""
-    rows = flow.list_schedules(store(), tenant_id=caller().tenant_id, after_id=id_cursor(cursor), limit=limit)
-    following = encode_cursor(rows[-1]["id"]) if len(rows) == limit else None
+    rows = flow.list_schedules(
+        store(), tenant_id=caller().tenant_id, after_id=id_cursor("schedules", cursor), limit=limit
+    )
+    following = encode_cursor("schedules", rows[-1]["id"]) if len(rows) == limit else None
     return answer(Page[Schedule].of([_schedule(row) for row in rows], following, Schedule))
 
 
@@ -111,7 +114,7 @@ def create_schedule(
 ) -> Response[Schedule]:
     """Store a schedule of conversations; its runs are made in the name of its creator.
 
-    Its first run is the rule's next one from now.
+    Its first run is the rule's next one from now. Once somebody else changes what is sent, it is sent in their name.
     """
     who = caller()
     document = schedule.model_dump(exclude_unset=True, mode="json")
@@ -124,7 +127,7 @@ def create_schedule(
             by=who.subject,
             make=lambda: {
                 "id": flow.create_schedule_in(
-                    tx, tenant_id=who.tenant_id, created_by=who.subject, **_said(schedule)
+                    tx, tenant_id=who.tenant_id, created_by=who.subject, by=who.subject, **_said(schedule)
                 ).schedule_id
             },
         )
@@ -156,13 +159,17 @@ def change_schedule(
 ) -> Response[Schedule]:
     """Replace a conversation's schedule, unless somebody else has changed it since it was read.
 
-    What was recorded before and has not begun is then skipped as `config_changed`. Tenant and creator stay.
+    What was recorded before and has not begun is then skipped as `config_changed`. Tenant and creator stay; if what is
+    sent changes, it is sent in the name of who changed it (`runs_as`).
     """
+    who = caller()
     flow.change_schedule(
         store(),
         schedule_id,
         version=named_version(if_match),
-        tenant_id=caller().tenant_id,
+        by=who.subject,
+        runs_as=who.subject,
+        tenant_id=who.tenant_id,
         **_said(schedule),
     )
     return _current(schedule_id)
@@ -173,7 +180,8 @@ def change_schedule(
 )
 def pause_schedule(schedule_id: PathId) -> Response[Schedule]:
     """Pause a conversation's schedule; its anchor does not move. Again changes nothing."""
-    flow.pause_schedule(store(), schedule_id, paused=True, tenant_id=caller().tenant_id)
+    who = caller()
+    flow.pause_schedule(store(), schedule_id, paused=True, by=who.subject, tenant_id=who.tenant_id)
     return _current(schedule_id)
 
 
@@ -182,7 +190,8 @@ def pause_schedule(schedule_id: PathId) -> Response[Schedule]:
 )
 def resume_schedule(schedule_id: PathId) -> Response[Schedule]:
     """Go on with a paused schedule, in the rule's own rhythm from now. Again changes nothing."""
-    flow.pause_schedule(store(), schedule_id, paused=False, tenant_id=caller().tenant_id)
+    who = caller()
+    flow.pause_schedule(store(), schedule_id, paused=False, by=who.subject, tenant_id=who.tenant_id)
     return _current(schedule_id)
 
 
@@ -191,7 +200,8 @@ def resume_schedule(schedule_id: PathId) -> Response[Schedule]:
 )
 def archive_schedule(schedule_id: PathId) -> Response[Schedule]:
     """Take a conversation's schedule out of use for good; its history stays, and what is under way ends as it does."""
-    flow.archive_schedule(store(), schedule_id, tenant_id=caller().tenant_id)
+    who = caller()
+    flow.archive_schedule(store(), schedule_id, by=who.subject, tenant_id=who.tenant_id)
     return _current(schedule_id)
 
 

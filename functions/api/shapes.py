@@ -11,20 +11,29 @@ from pydantic import AfterValidator, AwareDatetime, BaseModel, BeforeValidator, 
 
 from blsflow.documents import located
 from blsflow.domain.pages import LARGEST_ID, MOST_ROWS, id_of_cursor
+from blsflow.domain.wording import NAME_PATTERN, is_name, is_prose, says_something
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 T = TypeVar("T")
 
+_DECIMALS: Final = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9})?", re.ASCII)
 _INSTANT: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}[Tt ]", re.ASCII)
-_UNSTORABLE: Final = re.compile("[\x00\ud800-\udfff]")
 
 
 def _digits(value: object) -> object:
     """Take an id as its plain digits: no sign, no blanks, no underscores, no digits of other scripts."""
     if isinstance(value, str) and not (value.isascii() and value.isdigit()):
         message = "needs to be digits"
+        raise ValueError(message)
+    return value
+
+
+def _decimals(value: object) -> object:
+    """Take a number as its plain digits, with a point among them or none."""
+    if isinstance(value, str) and not _DECIMALS.fullmatch(value):
+        message = "needs to be digits, with a point among them or none"
         raise ValueError(message)
     return value
 
@@ -37,10 +46,10 @@ def _written_out(value: object) -> object:
     return value
 
 
-def _storable(value: str) -> str:
-    """Refuse what a PostgreSQL text cannot hold."""
-    if _UNSTORABLE.search(value):
-        message = "has characters that cannot be stored"
+def _named(value: str) -> str:
+    """Refuse what no name has, and a name that cannot be seen; none at all is for its length to refuse."""
+    if not is_name(value) or (value and not says_something(value)):
+        message = "needs to be a name on one line, without control characters and overrides of direction"
         raise ValueError(message)
     return value
 
@@ -50,14 +59,15 @@ def _finite(value: object) -> object:
 
 
 def _said(value: str) -> str:
-    if not value.strip():
-        message = "says nothing"
+    if not says_something(value) or not is_prose(value):
+        message = "needs to say why, without control characters"
         raise ValueError(message)
     return value
 
 
 Instant = Annotated[AwareDatetime, BeforeValidator(_written_out)]
 Digits = BeforeValidator(_digits)
+Decimals = BeforeValidator(_decimals)
 PathId = Annotated[int, Digits, Path(ge=1, le=LARGEST_ID)]
 QueryId = Annotated[int | None, Digits, Query(ge=1, le=LARGEST_ID)]
 Limit = Annotated[int, Digits, Query(ge=1, le=MOST_ROWS, description="how many rows at the most")]
@@ -72,16 +82,18 @@ IdempotencyKey = Annotated[
         min_length=1,
         max_length=200,
         pattern=r"^[\x21-\x7e]+$",
-        description="of the caller's making; the same key and body get the same answer, and create once",
+        description="of the caller's making; the same key and body create once, and are answered with what was created",
     ),
 ]
-Text = Annotated[str, AfterValidator(_storable)]
+Name = Annotated[
+    str, Field(max_length=200, json_schema_extra={"pattern": NAME_PATTERN}), AfterValidator(_named)
+]
 Why = Annotated[
-    Text,
-    AfterValidator(_said),
+    str,
     Field(
         min_length=1, max_length=500, description="why, for the record", json_schema_extra={"pattern": r"\S"}
     ),
+    AfterValidator(_said),
 ]
 
 
@@ -116,7 +128,7 @@ class Page(Answer, Generic[T]):
         )
 
 
-def id_cursor(cursor: str | None, *, first: int = 0) -> int:
-    """Read a cursor of a list in order of ids; ``first`` is where a first page begins."""
+def id_cursor(of: str, cursor: str | None, *, first: int = 0) -> int:
+    """Read a cursor of the list ``of``, in order of ids; ``first`` is where a first page begins."""
     with located("query"):
-        return id_of_cursor(cursor, first=first)
+        return id_of_cursor(of, cursor, first=first)

@@ -70,9 +70,8 @@ def _answer(event: Mapping[str, Any], line: dict[str, object]) -> dict[str, Any]
         line["policy_id"] = query.policy_id
         answer = application().live(query, tenant_id=caller.tenant_id, hold=hold, whole=whole)
     except InvalidDocument as fault:
-        raise Problem(
-            "malformed_request", str(fault), field=fault.field, value=fault.value, cause=fault.cause
-        ) from fault
+        errors = [{"field": fault.field, "cause": fault.cause}]
+        raise Problem("malformed_request", f"{fault.field}: {fault.cause}", errors=errors) from fault
     except UnknownPolicy as fault:
         raise Problem(
             "not_found", f"there is no policy {fault.policy_id}", policy_id=fault.policy_id

@@ -64,4 +64,5 @@ def schedule_every_minute(store: Store, conversation: SampleConversation) -> int
             "conversation_id": conversation.conversation_id,
             "prompt": conversation.prompt,
         },
+        by=conversation.created_by,
     ).schedule_id

@@ -12,7 +12,7 @@ import pytest
 from blsflow.adapters.device_control import HttpDeviceControl
 from blsflow.adapters.http import HttpFailure, HttpFault, JsonHttp
 from blsflow.adapters.profit import open_feed
-from blsflow.domain.errors import InvalidExecutionRequest
+from blsflow.domain.errors import InvalidDocument
 from blsflow.domain.execution import JobUnreadable
 from blsflow.domain.freeze import freeze_for
 from blsflow.domain.history import HistoryQuery, decode_cursor
@@ -102,10 +102,10 @@ def test_a_report_that_names_a_machine_twice_is_not_believed(server: ScriptedSer
 def test_history_refuses_the_edges_of_time(moment: str) -> None:
     """R8.12: a cursor or a filter that no clock shows is refused by its name."""
     cursor = base64.urlsafe_b64encode(json.dumps([moment, 1]).encode()).decode()
-    with pytest.raises(InvalidExecutionRequest) as refusal:
+    with pytest.raises(InvalidDocument) as refusal:
         decode_cursor(cursor)
     assert refusal.value.field == "cursor"
-    with pytest.raises(InvalidExecutionRequest) as refusal:
+    with pytest.raises(InvalidDocument) as refusal:
         HistoryQuery(since=datetime.fromisoformat(moment))
     assert refusal.value.field == "since"
 

@@ -88,6 +88,7 @@ class ConversationScene(Scene):
             name=f"talk in {conversation}",
             work={"target": target, "conversation_id": conversation, "prompt": prompt},
             rule=rule,
+            by="test",
         )
         return created.schedule_id
 
@@ -100,6 +101,8 @@ class ConversationScene(Scene):
             name="edited",
             work={"target": TARGET, "conversation_id": "c1", "prompt": prompt},
             rule=EVERY_MINUTE,
+            by="test",
+            runs_as="test",
         )
 
     def execute(self) -> list[Any]:

@@ -175,7 +175,7 @@ class Ledger(RuleBasedStateMachine):
     @rule(pick=_PICK, paused=st.sampled_from([True, False, False]))
     def pause(self, pick: int, paused: bool) -> None:  # noqa: FBT001 - drawn
         """A pause or its end."""
-        schedules.pause_schedule(self.scene.app.store, self._schedule(pick), paused=paused)
+        schedules.pause_schedule(self.scene.app.store, self._schedule(pick), paused=paused, by="test")
 
     @rule(pick=_PICK)
     def edit(self, pick: int) -> None:
@@ -261,7 +261,7 @@ class Ledger(RuleBasedStateMachine):
         """With faults off and enough time, everything comes to its end, and what happened on the way was allowed."""
         self.scene.faults()
         for schedule in self.schedules:
-            schedules.pause_schedule(self.scene.app.store, schedule, paused=True)
+            schedules.pause_schedule(self.scene.app.store, schedule, paused=True, by="test")
         for _ in range(5):
             self.scene.forward(LOST_SENDER_SEC)
             self.scene.tick()
@@ -344,6 +344,8 @@ class Ledger(RuleBasedStateMachine):
             name=f"version {version}",
             work={"target": "analyst", "conversation_id": conversation, "prompt": f"version {version}"},
             rule={**rule_, "time_zone": zone},
+            by="test",
+            runs_as="test",
         )
 
     def _open_sec(self) -> float:

@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 import pytest
 
-from tests.api_operations import Operation, is_nullable, operations, resolved
+from tests.api_operations import Operation, document, is_nullable, operations, resolved
 from tests.integration.api_deployment import SCHEDULE, ApiDeployment, deployed
 from tests.integration.api_scene import Answered, Api
 
@@ -74,12 +74,13 @@ QUERIES = {
         "2027-13-01T00:00:00Z",
         "now",
     ],
+    "number": ["", "a", "-1", "1_0", "+1", " 1", "1.", "nan"],
     "enum": [*WRONG, "", "no-such"],
     "uuid": [*WRONG, "", "1"],
     "boolean": ["", "maybe", "2"],
 }
 VALUES: dict[str, list[Any]] = {
-    "string": [1, True, [], {}, "\x00", "\ud800"],
+    "string": [1, True, [], {}, "\x00", "\ud800", "a\x07", "\x9b31m", "\x1b[2J"],
     "integer": ["1", 1.5, True, [], {}, 10**400, -(10**30)],
     "number": ["1", True, [], {}, 10**400],
     "boolean": [1, "true", [], {}],
@@ -103,6 +104,10 @@ TYPES += [
 
 TIMES = {"date-time", "date", "uuid"}
 BY_NAME = {
+    "Name": ["\u202egnol", "\u200b\u2060", "two\nlines", "a\u2028b"],
+    "Requestid": ["\u202e1", "two\nlines"],
+    "Target": ["\u202e1", "two\nlines", "\u200b"],
+    "Reason": ["\u200b", " \n "],
     "Time Of Day": ["8:00", "24:00", "08:60", "\u0660\u0668:00"],
     "Time Zone": ["Mars/Base", "", "../etc/passwd", "UTC\x00", "/etc/localtime", "GMT+25"],
 }
@@ -156,6 +161,11 @@ def _assert_refused(answered: Answered, what: object, *, field: str | None = Non
         assert any(field in named for named in answered.fields), told
 
 
+def _assert_documented(operation: Operation, answered: Answered) -> None:
+    told = operation.described["responses"].get(str(answered.status), {}).get("description", "")
+    assert f"`{answered.code}`" in told, (answered.status, answered.code)
+
+
 @every_operation
 def test_no_path_misleads(operation: Operation) -> None:
     """R9.2, R9.1: ids that are none, of whatever script, length or trick, name their parameter or lead nowhere."""
@@ -176,6 +186,7 @@ def test_no_query_parameter_is_guessed(operation: Operation) -> None:
         for bad in garbage:
             answered = _sent(operation, query={name: bad})
             _assert_refused(answered, (name, bad), field=f"query.{name}" if answered.status == 422 else None)
+            _assert_documented(operation, answered)
     for unknown in ("no_such", "limit[]", "__proto__", "Limit", "\x00", "tenant_id"):
         _assert_refused(_sent(operation, query={unknown: "1"}), unknown, field="query.")
 
@@ -198,9 +209,11 @@ def test_no_field_is_guessed(operation: Operation) -> None:
     """R9.2, R8.2: a field of another kind, out of its bounds, unknown or missing is named, at whatever depth it stands."""
     if operation.body is None:
         return
-    for place, bad, document in _spoilt(operation.body, operation.sample_body()):
+    for place, bad, spoilt in _spoilt(operation.body, operation.sample_body()):
         field = next(part for part in reversed(place) if isinstance(part, str))
-        _assert_refused(_sent(operation, body=json.dumps(document)), (place, bad), field=field)
+        answered = _sent(operation, body=json.dumps(spoilt))
+        _assert_refused(answered, (place, bad), field=field)
+        _assert_documented(operation, answered)
 
 
 def _spoilt(schema: Mapping[str, Any], document: Any) -> Iterator[tuple[list[Any], object, Any]]:
@@ -281,3 +294,86 @@ def test_other_paths_lead_nowhere(path: str) -> None:
     """R9.2: what is no path of ours is a problem document of its own, whatever it looks like."""
     for method in ("GET", "POST", "PUT", "DELETE"):
         _assert_refused(ANN.call(method, path), path)
+
+
+@every_operation
+def test_a_media_type_may_be_written_in_capitals(operation: Operation) -> None:
+    """R9.2, RFC 9110: whatever the operation then says, it is not that the media type is unknown, nor a fault of ours."""
+    if operation.body is None:
+        return
+    headers = {**operation.sample_headers(), "content-type": "APPLICATION/JSON; charset=UTF-8"}
+    answered = _sent(operation, headers=headers, body='{"no_such_field": 1}')
+    assert answered.status == 422, answered.body
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [
+        {"kind": "once", "at": "2027-01-01\u000008:00"},
+        {"kind": "once", "at": "2027-01-01\u202e08:00"},
+        {"kind": "once", "at": "2027-01-01\U0001f4a908:00"},
+        {"kind": "once", "at": "2020-01-01T08:00"},
+        {"kind": "interval", "every_sec": 3600, "anchor": "2027-01-01\u000008:00:00Z"},
+        {"kind": "cron", "expression": "0\x0b8\x0b*\x0b*\x0b1"},
+        {"kind": "cron", "expression": "0\u20288 * * 1"},
+        {"kind": "cron", "expression": "0 8 * *\x851"},
+        {"kind": "lunar"},
+    ],
+)
+def test_a_rule_is_refused_by_its_field_and_never_by_its_value(rule: dict[str, Any]) -> None:
+    """R8.2: what is not ISO 8601, is parted by other than blanks, or never comes, is named and not repeated."""
+    answered = ANN.post(
+        "/schedules", {**SCHEDULE, "rule": {**rule, "time_zone": "UTC"}}, idempotency_key="new"
+    )
+    field = next(name for name in ("at", "anchor", "expression", "kind") if name in rule)
+    assert (answered.status, answered.fields) == (422, [f"rule.{field}"])
+    assert str(rule[field]) not in answered.body["detail"].replace("2026-03-08", "")
+
+
+@pytest.mark.parametrize(
+    ("since", "until", "step", "field"),
+    [
+        ("0001-01-01T00:00:00+14:00", "2026-11-30T00:00:00Z", 86_400, "since"),
+        ("2026-11-01T00:00:00Z", "9999-12-31T23:59:59-14:00", 86_400, "until"),
+        ("0001-01-01T00:00:00Z", "0001-01-02T00:00:00Z", 900, "since"),
+        ("9999-12-30T00:00:00Z", "9999-12-31T00:00:00Z", 900, "since"),
+        ("9899-12-30T00:00:00Z", "9999-01-01T00:00:00Z", 900, "until"),
+    ],
+)
+def test_a_period_at_the_ends_of_the_calendar_is_refused(
+    since: str, until: str, step: int, field: str
+) -> None:
+    """R4.6: a period needs prices before it and tariffs after it."""
+    answered = ANN.post("/policies/1/backtest", {"since": since, "until": until, "step_sec": step})
+    assert (answered.status, answered.fields) == (422, [field])
+
+
+def test_what_is_too_long_is_told_in_characters_and_what_stands_twice_by_its_name() -> None:
+    """R9.2: the words are those of who wrote the text."""
+    answered = ANN.post("/policies/1/freeze", {"reason": "a" * 501})
+    assert "500 characters" in answered.body["detail"]
+    answered = ANN.post("/policies/1/freeze", body='{"reason": "a", "reason": "b"}')
+    assert "'reason' twice" in answered.body["detail"]
+    answered = ANN.post("/policies/1/dry-run", body='{"limit": 1e999}')
+    assert "1e999" not in answered.body["detail"]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"action": "stop"}, {"action": "switch", "project_id": None}, {"action": "start", "project_id": None}],
+)
+def test_a_command_names_its_project_as_its_body_does(change: dict[str, Any]) -> None:
+    """R9.2, R5.8: a stop with a project, and a switch without, under a code and a field that are documented."""
+    operation = next(each for each in operations() if (each.method, each.path) == ("POST", "/commands"))
+    body = {"machine_ids": [1001], "project_id": 101, "reason": "r", **change}
+    answered = _sent(operation, body=json.dumps(body))
+    assert answered.fields == ["project_id"]
+    _assert_documented(operation, answered)
+
+
+def test_what_is_documented_as_taken_is_taken() -> None:
+    """R9.1: bounds are the integers that are meant, and nothing that is refused is published as nullable."""
+    policy = document()["components"]["schemas"]["NewPolicyDocument"]["properties"]
+    assert policy["priority"]["minimum"] == -(2**31) + 1
+    assert not is_nullable(policy["execution_mode"])
+    assert '"maximum": 9.2' not in json.dumps(document())

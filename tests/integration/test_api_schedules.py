@@ -285,3 +285,45 @@ def test_a_policy_runs_now_once_per_request(api: ApiDeployment) -> None:
     first, again = (ANN.post("/policies/1/run", {"requestId": "r"}) for _ in range(2))
     assert (first.status, first.body["is_new"], again.body) == (202, True, {**first.body, "is_new": False})
     assert api.value("select count(*) from smart_schedule_occurrences where origin = 'manual'") == 1
+
+
+BOB = Api(tenant=NORTH, subject="bob")
+
+
+def _told(api: ApiDeployment) -> list[list[Any]]:
+    return api.look(
+        "select code, params ->> 'by', params ->> 'runs_as', params ->> 'changed' from smart_schedule_log_events"
+        " where code like 'schedule_%' order by id"
+    )
+
+
+def test_whoever_changes_what_is_sent_sends_it_in_their_own_name(api: ApiDeployment) -> None:
+    """R8.1, R8.8: a prompt goes out in the name of who wrote it, never of somebody who has not seen it."""
+    path = f"/schedules/{_created().body['id']}"
+    renamed = BOB.put(path, {**SCHEDULE, "name": "again"}, if_match=ANN.get(path).headers["etag"])
+    assert (renamed.body["created_by"], renamed.body["runs_as"]) == ("ann", "ann")
+    work = {**SCHEDULE["work"], "prompt": "something else"}
+    changed = BOB.put(path, {**SCHEDULE, "work": work}, if_match=renamed.headers["etag"])
+    assert (changed.body["created_by"], changed.body["runs_as"]) == ("ann", "bob")
+    ANN.post(f"{path}/run", {"requestId": "r"})
+    sent_as = "select caller_subject from smart_schedule_attempts where kind = 'conversation'"
+    assert api.look(sent_as) == [["bob"]]
+    assert _told(api) == [
+        ["schedule_created", "ann", "ann", None],
+        ["schedule_changed", "bob", "ann", "name"],
+        ["schedule_changed", "bob", "bob", "name, work"],
+    ]
+
+
+def test_every_verb_of_a_schedule_is_on_the_record_once(api: ApiDeployment) -> None:
+    """R9.1: who created, paused, resumed and archived it; what changes nothing tells nothing."""
+    path = f"/schedules/{_created().body['id']}"
+    for verb in ("pause", "pause", "resume", "resume", "archive"):
+        assert BOB.post(f"{path}/{verb}").status == 200
+    assert BOB.post(f"{path}/archive").status == 404
+    assert [row[:2] for row in _told(api)] == [
+        ["schedule_created", "ann"],
+        ["schedule_paused", "bob"],
+        ["schedule_resumed", "bob"],
+        ["schedule_archived", "bob"],
+    ]

@@ -101,6 +101,7 @@ def _converse(scene: Deployment) -> None:
         name="talk",
         work={"target": "analyst", "conversation_id": "c1", "prompt": PROMPT},
         rule={"kind": "interval", "every_sec": 1, "time_zone": "UTC"},
+        by="test",
     )
     scene.look("update smart_schedule_schedules set next_run_at = now() where kind = 'conversation'")
 

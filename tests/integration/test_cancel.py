@@ -110,7 +110,7 @@ def test_an_archived_schedules_run_can_still_be_cancelled(scene: ConversationSce
     scene.faults(endless_rate=1.0)
     scene.minute()
     occurrence = scene.newest()
-    schedules.archive_schedule(scene.app.store, schedule)
+    schedules.archive_schedule(scene.app.store, schedule, by="test")
     assert scene.occurrences() == [["running", None]]
     assert scene.cancel(schedule, occurrence).asked is True
     scene.later(_SOON)

@@ -275,7 +275,7 @@ def test_pages_of_history_follow_one_another(blsflow: Console, file: Path) -> No
     assert f"--cursor {page['next_cursor']}" in blsflow("occurrences", "--limit", 2).stdout
     assert blsflow.json("occurrences", "--until", "2001-01-01T00:00Z")["occurrences"] == []
     refused = blsflow.json("occurrences", "--cursor", "x", code=2)
-    assert refused["code"] == "invalid_execution_request"
+    assert refused["code"] == "invalid_document"
 
 
 def test_serve_holds_conversations(blsflow: Console, file: Path) -> None:

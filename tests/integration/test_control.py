@@ -313,3 +313,36 @@ def test_a_lease_of_a_tenant_that_does_not_exist_is_refused(
     with pytest.raises(control.UnknownTenant):
         control.lease(store, "nroth-mining", holder="blsflow", **WHO)
     assert look(fleet, "select count(*) from smart_schedule_executor_leases") == [[2]]
+
+
+LIVE_SCHEDULE = (
+    "select id, paused, next_run_at > now() from smart_schedule_schedules"
+    " where policy_id = {} and archived_at is null"
+)
+
+
+def test_enabling_brings_a_policys_schedule_back(fleet: DatabaseAddress, store: PostgresStore) -> None:
+    """R8.1, R6.3: a policy whose schedule was taken out of use is told so, and ticks by it again once it is enabled."""
+    (before,) = look(fleet, LIVE_SCHEDULE.format(PROFIT_GUARD))
+    look(
+        fleet,
+        f"update smart_schedule_schedules set archived_at = now(), paused = true where id = {before[0]}",
+    )
+    with pytest.raises(control.NeverTicks) as refused:
+        control.run(store, PROFIT_GUARD, request_id="r", by="kim", decide_queue=InlineQueue())
+    assert refused.value.policy_id == PROFIT_GUARD
+    assert control.enable(store, PROFIT_GUARD, **WHO).next_run_at is not None
+    assert look(fleet, LIVE_SCHEDULE.format(PROFIT_GUARD)) == [[before[0], False, True]]
+    assert control.run(store, PROFIT_GUARD, request_id="r", by="kim", decide_queue=InlineQueue()).is_new
+
+
+def test_a_policy_that_would_never_tick_is_not_enabled(fleet: DatabaseAddress, store: PostgresStore) -> None:
+    """R8.2: a rule without a next run is no rule to tick by, and nothing is changed."""
+    control.disable(store, PROFIT_GUARD, **WHO)
+    past = '{"kind": "once", "at": "2020-01-01T00:00:00"}'
+    look(fleet, f"update smart_schedule_schedules set rule = '{past}' where policy_id = {PROFIT_GUARD}")
+    with pytest.raises(control.NeverTicks):
+        control.enable(store, PROFIT_GUARD, **WHO)
+    assert look(fleet, f"select enabled from smart_schedule_policy_groups where id = {PROFIT_GUARD}") == [
+        [False]
+    ]

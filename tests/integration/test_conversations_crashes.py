@@ -173,7 +173,7 @@ def test_an_operators_pause_and_edit_killed_midway_change_nothing_or_all(databas
         while True:
             scene.start(CrashPlan(step, after=True))
             try:
-                schedules.pause_schedule(scene.app.store, schedule, paused=True)
+                schedules.pause_schedule(scene.app.store, schedule, paused=True, by="test")
                 scene.change(schedule, prompt="edited")
             except Killed:
                 pass

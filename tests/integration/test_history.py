@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from blsflow.domain.errors import InvalidExecutionRequest
+from blsflow.domain.errors import InvalidDocument
 from blsflow.domain.history import HistoryCursor, HistoryQuery, decode_cursor
 from blsflow.flow import schedules
 from tests.integration.conversing import ConversationScene
@@ -154,7 +154,7 @@ def _written(document: object) -> str:
 )
 def test_a_cursor_that_is_none_of_ours_is_refused_by_name(text: str) -> None:
     """R8.12: whatever is sent as a cursor is either ours or refused as the field `cursor`, and never reaches the database."""
-    with pytest.raises(InvalidExecutionRequest) as refused:
+    with pytest.raises(InvalidDocument) as refused:
         decode_cursor(text)
     assert refused.value.field == "cursor"
 
@@ -162,7 +162,7 @@ def test_a_cursor_that_is_none_of_ours_is_refused_by_name(text: str) -> None:
 @pytest.mark.parametrize("limit", [0, -1, 501])
 def test_a_page_has_1_to_500_rows(limit: int) -> None:
     """R8.12: another size is refused as the field `limit`."""
-    with pytest.raises(InvalidExecutionRequest) as refused:
+    with pytest.raises(InvalidDocument) as refused:
         HistoryQuery(limit=limit)
     assert refused.value.field == "limit"
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from blsflow.domain.errors import InvalidExecutionRequest
+from blsflow.domain.errors import InvalidDocument
 from blsflow.flow import benchmarks, control, jobs
 from blsflow.flow.benchmarks import NotOfOneTenant, request_benchmark, request_benchmark_once
 from blsflow.flow.jobs import LockNotReleasable, NotLocked, UnknownJob
@@ -97,7 +97,7 @@ def test_one_job_shows_its_machines_and_nothing_of_others(scene: CommandScene) -
 @pytest.mark.parametrize("cursor", ["", "x", "W10", "WzEsMl0", "bnVsbA", "\ud800"])
 def test_a_cursor_that_is_none_is_refused(scene: CommandScene, cursor: str) -> None:
     """R8.12: what no page gave is refused by name, whatever it is."""
-    with pytest.raises(InvalidExecutionRequest) as refused:
+    with pytest.raises(InvalidDocument) as refused:
         jobs.jobs(scene.app.store, tenant_id="acme", cursor=cursor)
     assert refused.value.field == "cursor"
 

@@ -11,7 +11,7 @@ import pytest
 from blsflow.adapters.postgres.connection import Session, statements
 from blsflow.adapters.postgres.notifications import PLANNED_BY_VALUES
 from blsflow.adapters.postgres.store import _AS, _BEGIN, PostgresStore
-from blsflow.domain.errors import InvalidExecutionRequest
+from blsflow.domain.errors import InvalidDocument
 from blsflow.domain.notifications import NotificationQuery
 from blsflow.domain.pages import encode_cursor, id_of_cursor
 from blsflow.flow import notifications
@@ -62,7 +62,7 @@ def _pages(store: Store, query: NotificationQuery) -> list[list[int]]:
         pages.append([row.notification_id for row in rows])
         if cursor is None:
             return pages
-        query = replace(query, before_id=id_of_cursor(cursor, first=0))
+        query = replace(query, before_id=id_of_cursor("notifications", cursor, first=0))
 
 
 def test_a_notification_is_listed_in_words_before_it_is_published(store: Store, session: Session) -> None:
@@ -86,7 +86,11 @@ def test_pages_show_each_once_while_others_come(store: Store, session: Session, 
         rows, cursor = notifications.list_notifications(store, query)
         seen += [row.notification_id for row in rows]
         _tell(session)
-        query = None if cursor is None else replace(query, before_id=id_of_cursor(cursor, first=0))
+        query = (
+            None
+            if cursor is None
+            else replace(query, before_id=id_of_cursor("notifications", cursor, first=0))
+        )
     assert seen == told[::-1]
 
 
@@ -187,14 +191,14 @@ def test_marking_and_publishing_leave_each_other_alone(database: DatabaseAddress
 )
 def test_a_cursor_that_is_none_is_refused(text: str) -> None:
     """R10.1: only what the list gave out names a place in it."""
-    with pytest.raises(InvalidExecutionRequest) as refused:
-        id_of_cursor(text, first=0)
+    with pytest.raises(InvalidDocument) as refused:
+        id_of_cursor("notifications", text, first=0)
     assert refused.value.field == "cursor"
 
 
 def test_a_cursor_leads_back_to_its_place() -> None:
     """R10.1: the cursor is opaque, and stands for the last id of its page."""
-    assert id_of_cursor(encode_cursor(2**63 - 1), first=0) == 2**63 - 1
+    assert id_of_cursor("x", encode_cursor("x", 2**63 - 1), first=0) == 2**63 - 1
 
 
 @pytest.mark.parametrize(
@@ -203,7 +207,7 @@ def test_a_cursor_leads_back_to_its_place() -> None:
 )
 def test_a_filter_that_cannot_be_meant_is_refused_by_name(field: str, value: Any) -> None:
     """R10.1: the caller learns which filter was wrong."""
-    with pytest.raises(InvalidExecutionRequest) as refused:
+    with pytest.raises(InvalidDocument) as refused:
         NotificationQuery(tenant_id="acme", **{field: value})
     assert refused.value.field == field
 

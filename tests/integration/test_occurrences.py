@@ -69,7 +69,7 @@ def test_a_pause_between_record_and_begin_is_paused(scene: ConversationScene) ->
     scene.forward(60 - RUN_SEC - 5)
     scene.tick()
     for each in (running, schedule):
-        schedules.pause_schedule(scene.app.store, each, paused=True)
+        schedules.pause_schedule(scene.app.store, each, paused=True, by="test")
     assert [report.outcome for report in scene.execute()] == ["paused", "paused"]
     assert scene.minute() == []
     assert scene.occurrences(schedule) == [["succeeded", None], ["skipped", "paused"]]
@@ -80,13 +80,13 @@ def test_a_resumed_schedule_continues_in_its_own_rhythm(scene: ConversationScene
     schedule = scene.schedule(rule={"kind": "interval", "every_sec": 3600, "time_zone": "UTC"})
     cursor = f"select next_run_at from smart_schedule_schedules where id = {schedule}"
     planned = scene.value(cursor)
-    schedules.pause_schedule(scene.app.store, schedule, paused=True)
+    schedules.pause_schedule(scene.app.store, schedule, paused=True, by="test")
     scene.forward(3 * 3600 + 17)
     assert scene.converse() == []
-    schedules.pause_schedule(scene.app.store, schedule, paused=False)
+    schedules.pause_schedule(scene.app.store, schedule, paused=False, by="test")
     assert (scene.value(cursor) - planned).total_seconds() == 3 * 3600
     scene.reach(schedule)
-    schedules.pause_schedule(scene.app.store, schedule, paused=False)
+    schedules.pause_schedule(scene.app.store, schedule, paused=False, by="test")
     assert scene.converse() == ["accepted"], "it was due when it was resumed once more"
     assert scene.occurrences() == [["running", None]]
 
@@ -111,7 +111,7 @@ def test_an_archived_schedule_begins_nothing(scene: ConversationScene) -> None:
     schedule = scene.schedule()
     scene.forward(60)
     scene.tick()
-    schedules.archive_schedule(scene.app.store, schedule)
+    schedules.archive_schedule(scene.app.store, schedule, by="test")
     assert [report.outcome for report in scene.execute()] == ["paused"]
     assert scene.minute() == []
     with pytest.raises(UnknownSchedule):

@@ -53,9 +53,13 @@ def _steps(
             yield lambda: scene.run_now(made["acme", "c2"], "by hand")
         yield follow
         if minute == 3:
-            yield lambda: schedules.pause_schedule(scene.app.store, made["umbra", "c1"], paused=True)
+            yield lambda: schedules.pause_schedule(
+                scene.app.store, made["umbra", "c1"], paused=True, by="test"
+            )
         if minute == 7:
-            yield lambda: schedules.pause_schedule(scene.app.store, made["umbra", "c1"], paused=False)
+            yield lambda: schedules.pause_schedule(
+                scene.app.store, made["umbra", "c1"], paused=False, by="test"
+            )
 
 
 def _starts(
@@ -86,7 +90,7 @@ def _starts(
         found[key] = [
             ((planned - begin) // timedelta(minutes=1), origin, posts[sent]) for planned, origin, sent in rows
         ]
-        schedules.archive_schedule(scene.app.store, schedule)
+        schedules.archive_schedule(scene.app.store, schedule, by="test")
     for _ in range(4):
         scene.later(_SLOW_SEC)
     assert scene.findings() == {}

@@ -9,7 +9,7 @@ import pytest
 
 from blsflow.adapters.postgres.connection import Session
 from blsflow.adapters.postgres.store import PostgresStore
-from blsflow.domain.errors import InvalidDocument, InvalidExecutionRequest
+from blsflow.domain.errors import InvalidDocument
 from blsflow.domain.policy import ExecutionMode
 from blsflow.domain.policy_document import LIMITS
 from blsflow.flow import control, policies
@@ -313,10 +313,10 @@ def test_pages_of_policies_neither_repeat_nor_lose_one(store: Store) -> None:
             break
     assert seen == made
     for wrong in ("x", "W10", "WyJhIl0", "bnVsbA"):
-        with pytest.raises(InvalidExecutionRequest):
+        with pytest.raises(InvalidDocument):
             policies.list_policies(store, tenant_id=ACME, cursor=wrong)
     for limit in (0, 501):
-        with pytest.raises(InvalidExecutionRequest):
+        with pytest.raises(InvalidDocument):
             policies.list_policies(store, tenant_id=ACME, limit=limit)
 
 

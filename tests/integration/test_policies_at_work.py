@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from blsflow.domain.errors import InvalidExecutionRequest
+from blsflow.domain.errors import InvalidDocument
 from blsflow.domain.explain import explain
 from blsflow.flow import policies, ticks
 from blsflow.flow.control import UnknownPolicy
@@ -201,7 +201,7 @@ def test_ticks_and_a_machines_decisions_come_newest_first(scene: Scene) -> None:
     assert [row.tick_id for row in (*newest, *oldest)] == ids
     assert {row.machine_id for row in (*newest, *oldest)} == {4}
     assert end is None
-    with pytest.raises(InvalidExecutionRequest):
+    with pytest.raises(InvalidDocument):
         ticks.machine_history(store, 4, tenant_id=ACME, cursor="WzFd")
 
 

@@ -10,7 +10,7 @@ import pytest
 from blsflow.domain.errors import InvalidExecutionRequest
 from blsflow.flow import schedules
 from blsflow.flow.requests import KeyConflict
-from blsflow.flow.schedules import ExecutionTargetUnavailable, UnknownSchedule
+from blsflow.flow.schedules import ExecutionTargetUnavailable, TickOfPolicy, UnknownSchedule
 from tests.integration.conversing import EVERY_MINUTE, RUN_SEC, TARGET, ConversationScene
 
 if TYPE_CHECKING:
@@ -156,7 +156,7 @@ def test_manual_runs_move_no_anchor(scene: ConversationScene, rule: dict[str, ob
 def test_a_manual_run_is_not_held_back_by_a_pause(scene: ConversationScene) -> None:
     """R8.8: a pause is for the plan; somebody who asks by hand means it."""
     schedule = scene.schedule()
-    schedules.pause_schedule(scene.app.store, schedule, paused=True)
+    schedules.pause_schedule(scene.app.store, schedule, paused=True, by="test")
     scene.run_now(schedule, "r1")
     assert scene.rows(_OF_SCHEDULE.format(schedule)) == [["manual", "running", None]]
 
@@ -193,7 +193,7 @@ def test_without_an_execution_service_no_target_is_there(scene: ConversationScen
 def test_someone_elses_schedule_is_as_unknown_as_none(scene: ConversationScene, whose: str) -> None:
     """R8.9: the same error for another tenant's schedule, an archived one and one that never was; nothing is recorded."""
     schedule, archived = scene.schedule(), scene.schedule("c2")
-    schedules.archive_schedule(scene.app.store, archived)
+    schedules.archive_schedule(scene.app.store, archived, by="test")
     for asked, tenant in ((schedule, whose), (archived, "acme"), (4711, "acme"), (4711, None)):
         with pytest.raises(UnknownSchedule) as refused:
             scene.run_now(asked, "r1", tenant=tenant)
@@ -201,9 +201,8 @@ def test_someone_elses_schedule_is_as_unknown_as_none(scene: ConversationScene, 
     assert scene.occurrences() == []
 
 
-def test_a_manual_run_that_was_never_begun_waits_for_its_callers_retry(scene: ConversationScene) -> None:
-    """R8.6, R8.8: its caller and its message were lost: no scan closes it, and the same request begins it."""
-    schedule = scene.schedule(rule=_DAILY)
+def lose(scene: ConversationScene, schedule: int) -> None:
+    """Ask for a run whose caller dies before it begins, and lose the message that the next scan sends for it."""
 
     def lost(_: int) -> Any:
         raise ConnectionError
@@ -213,15 +212,48 @@ def test_a_manual_run_that_was_never_begun_waits_for_its_callers_retry(scene: Co
             schedules.run_schedule(scene.app.store, schedule, request_id="r1", by="op", converse=lost)
     scene.tick()
     scene.start()
-    for _ in range(3):
-        scene.forward(400)
-        scene.tick()
-    assert scene.execute() == []
+
+
+def test_a_manual_run_whose_message_was_lost_is_sent_soon_again(scene: ConversationScene) -> None:
+    """R8.6, R8.8: within a minute, whether or not its caller asks again; never twice."""
+    schedule = scene.schedule(rule=_DAILY)
+    lose(scene, schedule)
+    scene.forward(30)
+    scene.tick()
+    assert scene.execute() == [], "its message may still be on its way"
+    scene.forward(30)
+    scene.tick()
+    assert len(scene.execute()) == 1
+    assert scene.occurrences() == [["running", None]]
+    assert scene.run_now(schedule, "r1").is_new is False
+    assert scene.starts() == [1]
+
+
+def test_a_manual_run_that_was_never_begun_waits_for_its_callers_retry(scene: ConversationScene) -> None:
+    """R8.6, R8.8: its messages are lost, but no scan closes it for ten minutes, and the same request begins it."""
+    schedule = scene.schedule(rule=_DAILY)
+    lose(scene, schedule)
+    scene.forward(590)
+    scene.tick()
+    scene.start()
     assert scene.occurrences() == [["recorded", None]]
-    assert scene.findings() == {}, "it is where it belongs"
     assert scene.run_now(schedule, "r1").is_new is False
     assert scene.occurrences() == [["running", None]]
-    assert scene.starts() == [1]
+
+
+def test_a_manual_run_that_nobody_began_ends_on_the_record(scene: ConversationScene) -> None:
+    """R8.6: nothing begins long after it was asked for; the same request gives its end, and people are told."""
+    schedule = scene.schedule(rule=_DAILY)
+    lose(scene, schedule)
+    scene.forward(1200)
+    assert [*scene.findings()] == ["unbegun_occurrences"], "who looks sees what waits"
+    scene.tick()
+    assert scene.execute() == []
+    assert scene.occurrences() == [["skipped", "execution_not_started"]]
+    told = "select params ->> 'reason' from smart_schedule_log_events where code = 'run_skipped'"
+    assert scene.rows(told) == [["execution_not_started"]]
+    assert scene.run_now(schedule, "r1").state == "skipped"
+    assert scene.starts() == []
 
 
 @pytest.mark.parametrize("request_id", ["", "x" * 201, "nul\0", "half \ud800"])
@@ -237,9 +269,9 @@ def test_a_request_id_that_cannot_be_kept_is_refused(scene: ConversationScene, r
 def test_a_policys_tick_is_not_run_or_changed_as_a_conversation(scene: ConversationScene) -> None:
     """R8.1: its schedule belongs to its policy; the refusal says what to use, and nothing is changed."""
     (tick,) = scene.rows("select id, version from smart_schedule_schedules where kind = 'policy_tick'")
-    with pytest.raises(InvalidExecutionRequest, match="blsflow run POLICY"):
+    with pytest.raises(TickOfPolicy, match="blsflow run"):
         scene.run_now(tick[0], "r1")
-    with pytest.raises(InvalidExecutionRequest, match="with its policy"):
+    with pytest.raises(TickOfPolicy, match="blsflow policy change"):
         scene.change(tick[0], prompt="p", version=tick[1])
     assert scene.rows("select id, version from smart_schedule_schedules where kind = 'policy_tick'") == [tick]
 
@@ -263,7 +295,13 @@ def test_work_that_cannot_be_meant_is_refused_by_its_field(
     """R8.2: when it is saved, not when it is due; nothing is recorded."""
     with pytest.raises(InvalidExecutionRequest) as refused:
         schedules.create_schedule(
-            scene.app.store, tenant_id="acme", created_by="ana", name="n", work=work, rule=EVERY_MINUTE
+            scene.app.store,
+            tenant_id="acme",
+            created_by="ana",
+            name="n",
+            work=work,
+            rule=EVERY_MINUTE,
+            by="test",
         )
     assert refused.value.field == field
     assert scene.value("select count(*) from smart_schedule_schedules where kind = 'conversation'") == 0
@@ -289,5 +327,7 @@ def test_a_rule_that_cannot_be_meant_is_refused_by_its_field(
     schedule = scene.schedule()
     work = {"target": TARGET, "conversation_id": "c1", "prompt": "p"}
     with pytest.raises(InvalidExecutionRequest):
-        schedules.change_schedule(scene.app.store, schedule, version=1, name="", work=work, rule=rule)
+        schedules.change_schedule(
+            scene.app.store, schedule, version=1, name="", work=work, rule=rule, by="test", runs_as="test"
+        )
     assert scene.rows("select version from smart_schedule_schedules where kind = 'conversation'") == [[1]]

@@ -6,9 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from blsflow.domain.errors import InvalidDocument
 from blsflow.flow.benchmarks import request_benchmark
 from blsflow.ports.errors import InvariantBroken
 from tests.integration.lab import QUICK, Lab
+from tests.integration.scene import COIN_A
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -166,13 +168,13 @@ def test_a_policy_in_shadow_takes_no_run_from_one_that_executes(lab: Lab, priori
     ],
 )
 def test_a_run_goes_over_from_a_policy_that_begins_none(lab: Lab, why: str) -> None:
-    """R7.4: what waits with a policy that is frozen, disabled, in shadow or without sampling waits no longer."""
+    """R7.4: what waits with a policy that is disabled, in shadow or without sampling waits no longer; a freeze holds."""
     lab.ask()
     lab.scene.rows(SECOND_POLICY.format(mode="execute", priority=9))
     lab.scene.rows(why)
     lab.ask()
     assert owners(lab) == [[2]]
-    assert lab.pass_().begun == 1
+    assert lab.pass_().begun == (0 if why == FREEZE else 1)
 
 
 def asked_by_hand(lab: Lab, policy_id: int, machine_id: int = 9) -> Any:
@@ -194,6 +196,72 @@ def test_an_operators_wish_stays_with_the_policy_that_can_begin_it(lab: Lab) -> 
     assert (asked.policy_id, asked.waits_for) == (1, ())
     lab.pass_()
     assert begun_machines(lab) == [9]
+
+
+OUT_OF_SCOPE = "update smart_schedule_policy_scopes set resource_type = 'machine', resource_id = '12' where policy_id = 1"
+FREEZE_OF_SECOND = FREEZE.replace("values (1,", "values (2,")
+
+
+def test_the_policy_that_decides_for_a_machine_measures_it_while_another_yields(lab: Lab) -> None:
+    """R7.4, R3.6: the decisions of the policy that yields do not hold up the runs of the one it yields to."""
+    lab.scene.rows(SECOND_POLICY.format(mode="execute", priority=9))
+    lab.ask()
+    assert lab.scene.value("select count(*) from smart_schedule_machine_decisions where overridden_by = 2"), (
+        "the first policy ticks, and yields"
+    )
+    assert asked_by_hand(lab, 2).policy_id == 2
+    assert lab.pass_().begun == 1
+    assert begun_machines(lab) == [9]
+    lab.states.run_all()
+    assert lab.scene.rows(
+        "select machine_id, policy_id from smart_schedule_benchmark_runs where state = 'succeeded'"
+    ) == [[9, 2]]
+
+
+def test_a_wish_stays_with_the_policy_that_decides_for_the_machine(lab: Lab) -> None:
+    """R7.4: asked for under the policy that yields, a run that waits is not moved to where it could not begin."""
+    lab.scene.rows(SECOND_POLICY.format(mode="execute", priority=9))
+    lab.ask()
+    assert asked_by_hand(lab, 1).policy_id == 2
+
+
+def test_no_run_is_asked_for_under_a_policy_that_does_not_cover_the_machine(lab: Lab) -> None:
+    """R7.4: what a policy does not cover it may not move, and a run that waits is not taken from its own policy."""
+    lab.ask()
+    lab.scene.rows(SECOND_POLICY.format(mode="execute", priority=9))
+    lab.scene.rows(OUT_OF_SCOPE.replace("policy_id = 1", "policy_id = 2"))
+    with pytest.raises(InvalidDocument) as refused:
+        asked_by_hand(lab, 2)
+    assert refused.value.field == "machine_id"
+    assert owners(lab) == [[1]]
+    assert asked_by_hand(lab, 2, machine_id=12).policy_id == 2
+
+
+@pytest.mark.parametrize(
+    "change", [OUT_OF_SCOPE, SECOND_POLICY.format(mode="execute", priority=-9) + FREEZE_OF_SECOND]
+)
+def test_a_run_that_waits_begins_neither_out_of_scope_nor_under_a_freeze(lab: Lab, change: str) -> None:
+    """R6.2, R7.4: scope and every freeze over the machine are looked at when it begins, and in its first step."""
+    lab.ask()
+    lab.scene.rows(
+        "update smart_schedule_benchmark_runs set state = 'cancelled', ended_at = now() where machine_id <> 9"
+    )
+    assert lab.pass_().begun == 1
+    lab.scene.rows(change)
+    lab.states.run_all()
+    assert lab.runs()[-1][:2] == ["pending", "conditions_changed"]
+    lab.scene.forward(120)
+    assert lab.pass_().begun == 0
+    assert lab.runs_on(9) == COIN_A
+
+
+@pytest.mark.parametrize("state", ["execution_mode = 'shadow'", "enabled = false"])
+def test_the_freeze_of_a_policy_that_moves_nothing_holds_up_nobody_else(lab: Lab, state: str) -> None:
+    """R6.2, R4.1: one in shadow or disabled has no domain that it moves."""
+    lab.scene.rows(SECOND_POLICY.format(mode="execute", priority=-9) + FREEZE_OF_SECOND)
+    lab.scene.rows(f"update smart_schedule_policy_groups set {state} where id = 2")
+    lab.ask()
+    assert lab.pass_().begun == 1
 
 
 @pytest.mark.parametrize(

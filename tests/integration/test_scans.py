@@ -245,13 +245,14 @@ def test_a_manual_run_waits_for_its_callers_retry(scene: Scene) -> None:
     _tick(scene)
     first = run()
     assert len(_messages(scene.app.decide_queue)) == 2
-    scene.forward(3600)
+    scene.forward(500)
     scene.session.run("update smart_schedule_schedules set next_run_at = now() + interval '1 hour'")
     assert _tick(scene).closed_unbegun == 1
     assert scene.rows("select origin, state from smart_schedule_occurrences order by id") == [
         ["planned", "skipped"],
         ["manual", "recorded"],
     ]
+    assert _messages(scene.app.decide_queue) == [first.occurrence_id], "sent again by the scan"
     again = run()
     assert (again.occurrence_id, again.is_new) == (first.occurrence_id, False)
     assert _messages(scene.app.decide_queue) == [first.occurrence_id]

@@ -396,7 +396,9 @@ class Story:
 
     def _pause(self) -> None:
         schedule, paused = self._random.choice((3, 4)), self._random.random() < 0.5
-        self._by_hand(lambda: schedules.pause_schedule(self.stage.app.store, schedule, paused=paused))
+        self._by_hand(
+            lambda: schedules.pause_schedule(self.stage.app.store, schedule, paused=paused, by="test")
+        )
 
     def _hold(self) -> None:
         held = self._random.random() < 0.5

@@ -179,3 +179,11 @@ def test_criteria_that_cannot_be_meant_are_refused(name: str, value: float) -> N
     """R7.2: each limit is refused by its name."""
     with pytest.raises(InvalidDocument, match=name):
         Criteria(**{name: value})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("rate", "power_w"), [(0.0, 3050.0), (1e-320, 3050.0), (100.0, 1e-320), (0.0, 0.0)])
+def test_a_peer_without_figures_is_no_peer(rate: float, power_w: float) -> None:
+    """R7.2, R2.1: what was stored as zero was not measured; the others, or the nameplate, are held against the sample."""
+    none = Measured(hashrate_hs=rate * (TERA if rate >= 1 else 1), power_w=power_w)
+    assert judge(steady(), replace(PEERS, measured=(*PEERS.measured, none)), AT_ONCE).fault is None
+    assert judge(steady(), replace(S21, measured=(none,) * 3), AT_ONCE).fault is None

@@ -372,3 +372,12 @@ def test_the_version_is_told_and_nothing_else_is_done(blsflow: Command, words: l
     """R11.5: `blsflow --version` needs no command."""
     ended = blsflow(*words)
     assert (ended.returncode, ended.stdout) == (0, f"blsflow {metadata.version('blsflow-scheduler')}\n")
+
+
+@pytest.mark.parametrize("as_json", [True, False])
+def test_a_figure_beyond_computing_is_refused(blsflow: Command, *, as_json: bool) -> None:
+    """R4.4: what came out infinite is no decision to show, in whatever form."""
+    arguments = ["decide", *(["--json"] if as_json else []), "-"]
+    ended = blsflow(*arguments, document=sample() | {"usdt_to_cny_rate": 1e308})
+    assert ended.returncode == 2
+    assert "too far out" in ended.stdout + ended.stderr

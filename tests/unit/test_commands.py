@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from blsflow.domain.commands import LONGEST_REASON, MOST_MACHINES, command_request
-from blsflow.domain.errors import InvalidExecutionRequest
+from blsflow.domain.errors import InvalidDocument
 from blsflow.domain.gates import Gates, Withheld, closed_gate
 from blsflow.flow.batches import Batches
 from blsflow.flow.commands import CommandWithheld
@@ -27,14 +27,14 @@ def test_machines_named_twice_count_once_and_come_in_order() -> None:
     ("change", "field"),
     [
         ({"action": "reboot"}, "action"),
-        ({"project_id": None}, "project"),
-        ({"action": "stop"}, "project"),
-        ({"project_id": 0}, "project"),
-        ({"project_id": 2**63}, "project"),
-        ({"machine_ids": []}, "machines"),
-        ({"machine_ids": range(1, MOST_MACHINES + 2)}, "machines"),
-        ({"machine_ids": [0, 1]}, "machines"),
-        ({"machine_ids": [1, 2**63]}, "machines"),
+        ({"project_id": None}, "project_id"),
+        ({"action": "stop"}, "project_id"),
+        ({"project_id": 0}, "project_id"),
+        ({"project_id": 2**63}, "project_id"),
+        ({"machine_ids": []}, "machine_ids"),
+        ({"machine_ids": range(1, MOST_MACHINES + 2)}, "machine_ids"),
+        ({"machine_ids": [0, 1]}, "machine_ids"),
+        ({"machine_ids": [1, 2**63]}, "machine_ids"),
         ({"why": "  "}, "reason"),
         ({"why": "x" * (LONGEST_REASON + 1)}, "reason"),
         ({"why": "a\x00b"}, "reason"),
@@ -43,7 +43,7 @@ def test_machines_named_twice_count_once_and_come_in_order() -> None:
 )
 def test_what_cannot_be_meant_is_refused_by_its_field(change: dict[str, Any], field: str) -> None:
     """R5.8: unknown actions, a project too many or too few, no or too many machines, and a missing reason."""
-    with pytest.raises(InvalidExecutionRequest) as refused:
+    with pytest.raises(InvalidDocument) as refused:
         command_request(**_GOOD | change)
     assert refused.value.field == field
 

@@ -12,8 +12,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from blsflow.domain.errors import InvalidExecutionRequest
-from blsflow.domain.pages import JOBS, LOCKS, MOST_ROWS, checked_limit, decode, encode
+from blsflow.domain.errors import InvalidDocument
+from blsflow.domain.pages import (
+    COMMANDS,
+    JOBS,
+    LOCKS,
+    MOST_ROWS,
+    checked_limit,
+    decode,
+    encode,
+    encode_cursor,
+    id_of_cursor,
+)
 
 _AT = datetime(2026, 11, 29, 12, 30, tzinfo=timezone(timedelta(hours=8)))
 _ID = UUID("0199c5c2-7d4a-7c3e-9f60-6f1a2b3c4d5e")
@@ -26,13 +36,13 @@ def _written(document: Any) -> str:
 @given(st.datetimes(timezones=st.just(UTC)), st.uuids(), st.integers(0, 2**63 - 1))
 def test_a_cursor_says_what_was_written_into_it(at: datetime, an_id: UUID, number: int) -> None:
     """R8.12: instants, ids and numbers come back as they were."""
-    assert decode(encode([at, an_id, number]), [datetime, UUID, int]) == [at, an_id, number]
+    assert decode("list", encode("list", [at, an_id, number]), [datetime, UUID, int]) == [at, an_id, number]
 
 
 def test_a_listings_cursor_names_the_place_after_a_row() -> None:
     """R8.12: what a row shows besides its place in the order is not part of it."""
     row = {"prepared_at": _AT, "id": _ID, "state": "running"}
-    assert JOBS.place(JOBS.cursor(row)) == {"prepared_at": _AT, "id": _ID}
+    assert JOBS.place(JOBS.cursor(row, {}), {}) == {"prepared_at": _AT, "id": _ID}
 
 
 @pytest.mark.parametrize(
@@ -54,16 +64,16 @@ def test_a_listings_cursor_names_the_place_after_a_row() -> None:
 )
 def test_anything_else_is_refused(cursor: str) -> None:
     """R8.12: a cursor that no page gave is refused by name, and asks nothing of the database."""
-    with pytest.raises(InvalidExecutionRequest) as refused:
-        JOBS.place(cursor)
+    with pytest.raises(InvalidDocument) as refused:
+        JOBS.place(cursor, {})
     assert refused.value.field == "cursor"
 
 
 @pytest.mark.parametrize("number", [-1, 2**63, True, "1", 1.0])
 def test_a_number_that_is_no_id_is_refused(number: Any) -> None:
     """R8.12: what the database could not take as an id never reaches it."""
-    with pytest.raises(InvalidExecutionRequest):
-        LOCKS.place(_written([number]))
+    with pytest.raises(InvalidDocument):
+        LOCKS.place(_written([number]), {})
 
 
 @pytest.mark.parametrize("limit", [0, -1, MOST_ROWS + 1])
@@ -71,6 +81,27 @@ def test_a_page_has_one_to_five_hundred_rows(limit: int) -> None:
     """R8.12: a page that is none, or too long, is refused by name."""
     checked_limit(1)
     checked_limit(MOST_ROWS)
-    with pytest.raises(InvalidExecutionRequest) as refused:
+    with pytest.raises(InvalidDocument) as refused:
         checked_limit(limit)
     assert refused.value.field == "limit"
+
+
+def test_a_cursor_is_of_one_list_and_its_filters() -> None:
+    """R8.12: elsewhere, or under another filter, its place would pass over rows without a word."""
+    row = {"prepared_at": _AT, "requested_at": _AT, "id": _ID}
+    cursor = JOBS.cursor(row, {"state": "running", "tenant_id": "a", "open": None})
+    assert JOBS.place(cursor, {"state": "running", "tenant_id": "b"})["id"] == _ID
+    for listing, filters in ((COMMANDS, {"state": "running"}), (JOBS, {}), (JOBS, {"state": "failed"})):
+        with pytest.raises(InvalidDocument):
+            listing.place(cursor, filters)
+    assert id_of_cursor("policies", encode_cursor("policies", 7), first=0) == 7
+    with pytest.raises(InvalidDocument):
+        id_of_cursor("schedules", encode_cursor("policies", 7), first=0)
+
+
+def test_a_changed_cursor_is_refused() -> None:
+    """R8.12: it is checked as it was given."""
+    cursor = encode_cursor("policies", 7)
+    changed = base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)).replace(b"[7", b"[8")
+    with pytest.raises(InvalidDocument):
+        id_of_cursor("policies", base64.urlsafe_b64encode(changed).decode().rstrip("="), first=0)

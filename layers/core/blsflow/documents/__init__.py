@@ -31,6 +31,7 @@ _CAUSES: Final = {
     "model_type": "is not an object",
     "list_type": "is not a list",
     "missing": "is missing",
+    "union_tag_not_found": "is missing",
 }
 Id = Annotated[int, Field(ge=1, le=LARGEST_ID)]
 Clock = Annotated[str, Field(description="local time of day, HH:MM or HH:MM:SS", examples=["08:00"])]
@@ -56,4 +57,6 @@ def cause_of(error: Mapping[str, Any]) -> str:
     kind, expected = error["type"], error.get("ctx", {}).get("expected")
     if kind in {"enum", "literal_error"}:
         return f"is not one of {expected}"
+    if kind == "union_tag_invalid":
+        return f"is not one of {error['ctx']['expected_tags']}"
     return _CAUSES.get(kind) or str(error["msg"]).removeprefix("Value error, ")

@@ -9,6 +9,7 @@ from pydantic import Field
 from blsflow.documents import Clock, Id, Strict
 from blsflow.domain.policy import Mode, NegativeProfitAction, WindowAction
 from blsflow.domain.policy_document import LIMITS, LONGEST_NAME, MOST_CANDIDATES, MOST_SCOPES, MOST_WINDOWS
+from blsflow.domain.wording import NAME_PATTERN
 
 _DEFAULTS: dict[str, Any] = dict(LIMITS)
 _MOST = 2**31 - 1
@@ -46,13 +47,10 @@ class PolicyWindowDocument(Strict):
 class PolicyDocument(Strict):
     """What a policy group is to do; every limit may be left out."""
 
-    name: str = Field(min_length=1, max_length=LONGEST_NAME)
+    name: str = Field(min_length=1, max_length=LONGEST_NAME, json_schema_extra={"pattern": NAME_PATTERN})
     mode: Annotated[Mode, Field(strict=False)]
-    execution_mode: Literal["dry_run", "shadow"] | None = Field(
-        default=None, description="how far a new policy goes (shadow); only for creating one"
-    )
     time_zone: str = Field(default="UTC", description="IANA name, for windows and the schedule")
-    priority: int = Field(default=0, json_schema_extra={"minimum": -_MOST - 1, "maximum": _MOST})
+    priority: int = Field(default=0, json_schema_extra={"minimum": -_MOST, "maximum": _MOST})
     scope: list[ScopeDocument] = Field(min_length=1, max_length=MOST_SCOPES)
     candidates: list[Id] = Field(
         default=[], max_length=MOST_CANDIDATES, description="project ids, the preferred first"
@@ -109,3 +107,11 @@ class PolicyDocument(Strict):
     def policy(self) -> dict[str, Any]:
         """Return the document as the use cases take it: what was left out stays out."""
         return self.model_dump(mode="json", exclude_unset=True, exclude={"tenant"})
+
+
+class NewPolicyDocument(PolicyDocument):
+    """What a new policy group is to do, and how far it goes at first."""
+
+    execution_mode: Literal["dry_run", "shadow"] = Field(
+        default="shadow", description="how far a new policy goes"
+    )

@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_left, bisect_right
 from dataclasses import dataclass, field, replace
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
 from blsflow.domain.errors import InvalidDocument
@@ -41,6 +41,9 @@ if TYPE_CHECKING:
     from blsflow.domain.price_level import PriceLevel
     from blsflow.domain.prices import PriceReading, RawPrice
 
+_EARLIEST: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_LATEST: Final = datetime(9900, 1, 1, tzinfo=UTC)
+"""Of a period: prices before it and tariffs after it are looked at too."""
 _LASTING_FLAGS: Final = OPERATOR_HOLD | STOPPED_BY_SCHEDULER | STOPPED_BY_HUMAN
 """What is true of a machine for longer than the moment at which it was read."""
 _FREEZES_KEPT: Final = 100
@@ -102,6 +105,12 @@ def check_period(since: datetime, until: datetime, step: timedelta) -> None:
     for field_name, bound in (("since", since), ("until", until)):
         if bound.utcoffset() is None:
             raise InvalidDocument(field=field_name, value=bound.isoformat(), cause="needs a UTC offset")
+        if not _EARLIEST <= bound <= _LATEST:
+            raise InvalidDocument(
+                field=field_name,
+                value=bound.isoformat(),
+                cause=f"not in the years {_EARLIEST.year} to {_LATEST.year - 1}",
+            )
     if until <= since:
         raise InvalidDocument(
             field="until", value=until.isoformat(), cause=f"not after since, {since.isoformat()}"

@@ -198,8 +198,11 @@ def _unlike_peers(
     sample: Measured, peers: Peers, criteria: Criteria, *, estimated: bool
 ) -> _Objection | None:
     """Return how the sample differs from its model, or None. With too few peers the nameplate speaks for the hashrate."""
-    enough = len(peers.measured) >= criteria.min_peers
-    peers_hs = median(peer.hashrate_hs for peer in peers.measured) if enough else None
+    measured = [
+        peer for peer in peers.measured if peer.hashrate_hs > 0 and 0 < _energy_per_hash(peer) < math.inf
+    ]
+    enough = len(measured) >= criteria.min_peers
+    peers_hs = median(peer.hashrate_hs for peer in measured) if enough else None
     usual_hs = peers_hs or _figure(peers.nameplate_hashrate_hs)
     if usual_hs:
         ratio = sample.hashrate_hs / usual_hs
@@ -207,12 +210,16 @@ def _unlike_peers(
             whose = "machines of the model" if enough else "the nameplate"
             return SampleFault.HASHRATE_OUTLIER, f"{ratio:.2f} times the hashrate of {whose}"
     if enough and not estimated:
-        usual = median(peer.power_w / peer.hashrate_hs for peer in peers.measured)
+        usual = median(map(_energy_per_hash, measured))
         ratio = sample.power_w / sample.hashrate_hs / usual
         if not criteria.min_efficiency_ratio <= ratio <= criteria.max_efficiency_ratio:
             detail = f"{ratio:.2f} times the energy per hash of machines of the model"
             return SampleFault.EFFICIENCY_OUTLIER, detail
     return None
+
+
+def _energy_per_hash(peer: Measured) -> float:
+    return peer.power_w / peer.hashrate_hs
 
 
 def _refused(sample: Judgement, fault: SampleFault, detail: str) -> Judgement:

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final
 
-from blsflow.domain.errors import InvalidExecutionRequest
+from blsflow.domain.errors import InvalidDocument
 from blsflow.domain.execution import CommandKind
 from blsflow.domain.pages import LARGEST_ID
+from blsflow.domain.wording import is_prose, says_something
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 MOST_MACHINES: Final = 10_000
 LONGEST_REASON: Final = 1_000
-_UNSTORABLE: Final = re.compile("[\x00\ud800-\udfff]")
 
 
 class PassedOver(StrEnum):
@@ -55,28 +54,30 @@ class CommandRequest:
 def command_request(
     *, action: str, machine_ids: Sequence[int], project_id: int | None, why: str
 ) -> CommandRequest:
-    """Return a request that can be meant; `InvalidExecutionRequest` names what cannot. Repeated machines count once."""
+    """Return a request that can be meant; `InvalidDocument` names what cannot. Repeated machines count once."""
     try:
         kind = CommandKind(action)
     except ValueError as error:
         known = ", ".join(CommandKind)
-        raise InvalidExecutionRequest(field="action", value=action, cause=f"use one of {known}") from error
+        raise InvalidDocument(field="action", value=action, cause=f"use one of {known}") from error
     mines = kind in {CommandKind.SWITCH, CommandKind.START}
     if mines != (project_id is not None):
         cause = "say to which project" if mines else "a stop names no project"
-        raise InvalidExecutionRequest(field="project", value=project_id, cause=cause)
+        raise InvalidDocument(field="project_id", value=project_id, cause=cause)
     if project_id is not None and not 0 < project_id <= LARGEST_ID:
-        raise InvalidExecutionRequest(field="project", value=project_id, cause="is no id")
+        raise InvalidDocument(field="project_id", value=project_id, cause="is no id")
     wanted = sorted(set(machine_ids))
     if not 1 <= len(wanted) <= MOST_MACHINES:
-        raise InvalidExecutionRequest(
-            field="machines", value=len(wanted), cause=f"name 1 to {MOST_MACHINES} machines"
+        raise InvalidDocument(
+            field="machine_ids", value=len(wanted), cause=f"name 1 to {MOST_MACHINES} machines"
         )
     for edge in (wanted[0], wanted[-1]):
         if not 0 < edge <= LARGEST_ID:
-            raise InvalidExecutionRequest(field="machines", value=edge, cause="is no id")
-    if not why.strip() or len(why) > LONGEST_REASON or _UNSTORABLE.search(why):
-        raise InvalidExecutionRequest(
-            field="reason", value=why, cause=f"say why, in at most {LONGEST_REASON} characters without NUL"
+            raise InvalidDocument(field="machine_ids", value=edge, cause="is no id")
+    if not says_something(why) or len(why) > LONGEST_REASON or not is_prose(why):
+        raise InvalidDocument(
+            field="reason",
+            value=why,
+            cause=f"say why, in at most {LONGEST_REASON} characters without controls",
         )
     return CommandRequest(action=kind, project_id=project_id, machine_ids=tuple(wanted), why=why.strip())

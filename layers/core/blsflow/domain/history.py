@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import Final
 
 from blsflow.domain.errors import InvalidExecutionRequest
 from blsflow.domain.pages import MOST_ROWS, checked_limit, encode_cursor, is_id, place_of_cursor
+
+_LIST: Final = "occurrences"
 
 __all__ = ["MOST_ROWS", "HistoryCursor", "HistoryQuery", "decode_cursor"]
 
@@ -20,12 +23,12 @@ class HistoryCursor:
 
     def encode(self) -> str:
         """Return the cursor as an opaque text."""
-        return encode_cursor(self.planned_at, self.occurrence_id)
+        return encode_cursor(_LIST, self.planned_at, self.occurrence_id)
 
 
 def decode_cursor(text: str) -> HistoryCursor:
     """Read a cursor that `HistoryCursor.encode` wrote; anything else is refused."""
-    planned_at, occurrence_id = place_of_cursor(text)
+    planned_at, occurrence_id = place_of_cursor(_LIST, text)
     return HistoryCursor(planned_at=planned_at, occurrence_id=occurrence_id)
 
 

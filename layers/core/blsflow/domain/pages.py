@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import base64
 import binascii
+import hashlib
 import json
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final, cast
 from uuid import UUID
 
-from blsflow.domain.errors import InvalidExecutionRequest
+from blsflow.domain.errors import InvalidDocument
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -40,13 +41,18 @@ class Listing:
     filters: Mapping[str, type]
     newest_first: bool = False
 
-    def cursor(self, row: Mapping[str, Any]) -> str:
-        """Return the cursor of the page that begins after this row."""
-        return encode([row[name] for name in self.columns])
+    def cursor(self, row: Mapping[str, Any], filters: Mapping[str, object]) -> str:
+        """Return the cursor of the page that begins after this row of the list with these filters."""
+        return encode(self._filtered(filters), [row[name] for name in self.columns])
 
-    def place(self, cursor: str) -> Mapping[str, object]:
-        """Return the row after which a page begins; anything but a cursor of ours is refused."""
-        return dict(zip(self.columns, decode(cursor, list(self.columns.values())), strict=True))
+    def place(self, cursor: str, filters: Mapping[str, object]) -> Mapping[str, object]:
+        """Return the row after which a page begins; anything but a cursor of this list is refused."""
+        values = decode(self._filtered(filters), cursor, list(self.columns.values()))
+        return dict(zip(self.columns, values, strict=True))
+
+    def _filtered(self, filters: Mapping[str, object]) -> str:
+        narrowed = sorted((name, str(value)) for name, value in filters.items() if value is not None)
+        return f"{self.name} {[each for each in narrowed if each[0] != 'tenant_id']}"
 
 
 _NEWEST: Final[Mapping[str, type]] = {"requested_at": datetime, "id": UUID}
@@ -96,53 +102,54 @@ BENCHMARKS: Final = Listing(
 )
 
 
-def encode(values: Sequence[object]) -> str:
-    """Return the values of a cursor as an opaque text."""
+def encode(of: str, values: Sequence[object]) -> str:
+    """Return the values of a cursor as an opaque text; ``of`` names the list, with what narrows it."""
     plain = [value if isinstance(value, int) else _text(value) for value in values]
+    plain.append(hashlib.sha256(json.dumps([of, *plain]).encode()).hexdigest()[:8])
     return base64.urlsafe_b64encode(json.dumps(plain).encode()).decode().rstrip("=")
 
 
-def decode(text: str, kinds: Sequence[type]) -> list[object]:
-    """Read a cursor with values of these types; anything else is refused."""
+def decode(of: str, text: str, kinds: Sequence[type]) -> list[object]:
+    """Read a cursor of this list, with values of these types; anything else is refused."""
     try:
-        plain = json.loads(base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)))
+        *plain, _ = json.loads(base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)))
         values = [_value(value, kind) for value, kind in zip(plain, kinds, strict=True)]
     except (ValueError, TypeError, AttributeError, OverflowError, RecursionError, binascii.Error) as error:
         raise _refused(text) from error
-    if encode(values) != text:  # it says the same as one of ours, and is written another way
+    if encode(of, values) != text:  # of another list, changed, or written another way
         raise _refused(text)
     return values
 
 
-def _refused(cursor: str) -> InvalidExecutionRequest:
-    return InvalidExecutionRequest(field="cursor", value=cursor, cause="not a cursor of ours")
+def _refused(cursor: str) -> InvalidDocument:
+    return InvalidDocument(field="cursor", value=cursor, cause="not a cursor of this list")
 
 
-def encode_cursor(*values: object) -> str:
+def encode_cursor(of: str, *values: object) -> str:
     """Return the last row's place in the order of its list: a time, an id, or both."""
-    return encode(values)
+    return encode(of, values)
 
 
-def id_of_cursor(cursor: str | None, *, first: int) -> int:
+def id_of_cursor(of: str, cursor: str | None, *, first: int) -> int:
     """Read a cursor of a list in order of ids; without one the list begins at ``first``."""
     if cursor is None:
         return first
-    (row_id,) = decode(cursor, [int])
+    (row_id,) = decode(of, cursor, [int])
     return cast("int", row_id)
 
 
-def place_of_cursor(cursor: str | None) -> tuple[datetime, int]:
+def place_of_cursor(of: str, cursor: str | None) -> tuple[datetime, int]:
     """Read a cursor of a list in order of times and ids, newest first; without one, at the end of all times."""
     if cursor is None:
         return _END_OF_TIMES, LARGEST_ID
-    at, row_id = decode(cursor, [datetime, int])
+    at, row_id = decode(of, cursor, [datetime, int])
     return cast("datetime", at), cast("int", row_id)
 
 
 def checked_limit(limit: int) -> int:
     """Return the size of a page; one that is none, or too large, is refused."""
     if type(limit) is not int or not 1 <= limit <= MOST_ROWS:
-        raise InvalidExecutionRequest(field="limit", value=limit, cause=f"use 1 to {MOST_ROWS}")
+        raise InvalidDocument(field="limit", value=limit, cause=f"use 1 to {MOST_ROWS}")
     return limit
 
 

@@ -27,6 +27,7 @@ from blsflow.domain.policy import (
     WindowAction,
 )
 from blsflow.domain.recurrence_document import parse_rule, to_document
+from blsflow.domain.wording import is_name, says_something
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -43,7 +44,6 @@ EVERYTHING: Final = "*"
 _LARGEST_INTEGER: Final = 2**31 - 1
 _LONGEST_RESOURCE_ID: Final = 200
 _NUMBER: Final = re.compile("0|[1-9][0-9]{0,17}", re.ASCII)
-_CONTROL: Final = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 
 _DEFAULTS: Final[dict[str, Any]] = {
     each.name: each.default for each in fields(Policy) if each.default is not MISSING
@@ -220,7 +220,7 @@ def _text(field: str, value: object) -> str:
 
 def _name(value: object) -> str:
     name = _text("name", value)
-    if not name.strip() or len(name) > LONGEST_NAME or _CONTROL.search(name):
+    if not says_something(name) or len(name) > LONGEST_NAME or not is_name(name):
         raise InvalidDocument(
             field="name",
             value=name,
@@ -304,7 +304,7 @@ def _scope_entry(at: str, entry: object) -> Scope:
     if kind == "tenant":
         ok, cause = resource_id == EVERYTHING, f"is {EVERYTHING} for the whole tenant"
     elif kind == "model":
-        ok = 0 < len(resource_id) <= _LONGEST_RESOURCE_ID and not _CONTROL.search(resource_id)
+        ok = 0 < len(resource_id) <= _LONGEST_RESOURCE_ID and is_name(resource_id)
         cause = "not a model's name"
     if not ok:
         raise InvalidDocument(field=f"{at}.resource_id", value=resource_id, cause=cause)

@@ -17,6 +17,7 @@ from datetime import UTC, datetime, timedelta
 from itertools import islice, takewhile
 from typing import TYPE_CHECKING, NamedTuple
 
+from blsflow.domain.errors import InvalidDocument
 from blsflow.domain.local_time import WallMark, is_repeated, latest_settled_wall, load_zone, resolve_wall
 from blsflow.domain.recurrence_document import parse_rule, to_document
 from blsflow.domain.recurrence_rules import Cron, Daily, Interval, Monthly, Once, Rule, Weekly
@@ -39,6 +40,7 @@ __all__ = [
     "next_run",
     "parse_rule",
     "preview",
+    "require_to_come",
     "to_document",
 ]
 
@@ -62,6 +64,16 @@ def next_run(rule: Rule, after: datetime) -> datetime | None:
     """The first planned instant strictly after `after`, or None if there is none."""
     run = next(_runs(rule, after), None)
     return None if run is None else run.at
+
+
+def require_to_come(field: str, rule: Rule, now: datetime) -> None:
+    """Refuse a rule none of whose runs is still to come: whoever stores it would wait for nothing."""
+    if next_run(rule, now) is None:
+        raise InvalidDocument(
+            field=f"{field}.at" if isinstance(rule, Once) else field,
+            value=to_document(rule),
+            cause="no run is still to come",
+        )
 
 
 def missed_between(rule: Rule, after: datetime, now: datetime) -> int:

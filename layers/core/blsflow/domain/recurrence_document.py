@@ -31,6 +31,9 @@ _RULES: dict[str, Callable[..., Rule]] = {
     "cron": Cron,
 }
 _OPTIONAL = frozenset({"anchor"})
+# fromisoformat takes any character between the date and the time.
+_MOMENT = re.compile(r"[0-9W-]{4,10}([Tt ][0-9:.,]+(Z|[+-][0-9:.]+)?)?", re.ASCII)
+_BLANKS = re.compile("[ \t]+")
 _CLOCK = re.compile(r"([01][0-9]|2[0-3]):[0-5][0-9](:[0-5][0-9])?", re.ASCII)
 
 
@@ -77,10 +80,11 @@ def _write(value: object) -> object:
 
 
 def _moment(name: str, value: object) -> datetime:
+    written = value if isinstance(value, str) and _MOMENT.fullmatch(value) else ""
     try:
-        moment = datetime.fromisoformat(value)  # type: ignore[arg-type]
+        moment = datetime.fromisoformat(written)
         return moment if moment.utcoffset() is None else moment.astimezone(UTC)
-    except (TypeError, ValueError, OverflowError) as error:
+    except (ValueError, OverflowError) as error:
         raise InvalidExecutionRequest(
             field=name, value=value, cause="not a date and time such as 2026-03-08T02:30:00"
         ) from error
@@ -92,6 +96,11 @@ def _clock(name: str, value: object) -> time:
             field=name, value=value, cause="not a time of day such as 08:00 or 23:59:30"
         )
     return time.fromisoformat(value)
+
+
+def _cron(_name: str, value: object) -> object:
+    """Return the fields parted by one blank each; only blanks and tabs part them."""
+    return _BLANKS.sub(" ", value.strip(" \t")) if isinstance(value, str) else value
 
 
 def _whole_numbers(name: str, value: object) -> frozenset[object]:
@@ -106,4 +115,5 @@ _READERS: dict[str, Callable[[str, object], object]] = {
     "anchor": _moment,
     "time_of_day": _clock,
     "weekdays": _whole_numbers,
+    "expression": _cron,
 }

@@ -6,6 +6,7 @@ Every rule refuses nonsense with `InvalidExecutionRequest`, naming the field. Ti
 
 from __future__ import annotations
 
+import re
 from calendar import monthrange
 from dataclasses import dataclass
 from datetime import MAXYEAR, UTC, datetime, time, timedelta
@@ -25,7 +26,7 @@ LONGEST_INTERVAL_SEC = 10 * 366 * 86_400
 _ONE_DAY = timedelta(days=1)
 _WEEKDAYS = frozenset(range(1, 8))
 _LAST_DAY = 31
-_CRON_FIELDS = 5
+_CRON = re.compile(r"[0-9A-Za-z*/,#-]+(?: [0-9A-Za-z*/,#-]+){4}", re.ASCII)
 # Where the search for a first run starts; cronsim gives up 50 years later, beyond any gap between leap days.
 _CRON_PROBE = datetime(2000, 1, 1)  # noqa: DTZ001 - a wall
 
@@ -143,7 +144,7 @@ class Cron:
         found = self.expression
         _require(isinstance(found, str), "expression", found, "not a text")
         _require(
-            len(found.split()) == _CRON_FIELDS, "expression", found, "not five fields, such as 0 8 * * 1"
+            _CRON.fullmatch(found) is not None, "expression", found, "not five fields, such as 0 8 * * 1"
         )
         try:
             first = next(CronSim(found, _CRON_PROBE), None)

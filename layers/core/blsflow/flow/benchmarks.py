@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
-from blsflow.domain.errors import BlsflowError
+from blsflow.domain.errors import BlsflowError, InvalidDocument
 from blsflow.domain.pages import BENCHMARK_RUNS, BENCHMARKS
 from blsflow.domain.policy import ExecutionMode
 from blsflow.flow.pages import read
@@ -127,6 +127,10 @@ def _request(  # noqa: PLR0913 - what to measure, for whom, and who asks
     by: str,
     tenant_id: str | None,
 ) -> RequestedBenchmark:
+    if tx.covers_machine(policy_id, machine_id, tenant_id=tenant_id) is False:
+        raise InvalidDocument(
+            field="machine_id", value=machine_id, cause=f"is not in the scope of policy {policy_id}"
+        )
     asked = tx.request_benchmark_by_hand(policy_id, machine_id, project_id, by=by, tenant_id=tenant_id)
     if asked is None:
         raise NotOfOneTenant(policy_id, machine_id, project_id)

@@ -43,6 +43,15 @@ class ArchivedPolicy(UnknownPolicy):
         self.policy_id = policy_id
 
 
+class NeverTicks(BlsflowError):
+    """The policy has no schedule, or one whose rule has no next run."""
+
+    def __init__(self, policy_id: int, cause: str) -> None:
+        super().__init__(f"policy {policy_id} {cause}")
+        self.policy_id = policy_id
+        self.cause = cause
+
+
 class UnknownTenant(BlsflowError):
     """A tenant of whom there is no machine, cluster, policy or schedule."""
 
@@ -87,11 +96,15 @@ def enable(  # noqa: PLR0913 - what to enable, for whom, and who asks
 ) -> SetEnabled:
     """Let a policy tick; this alone lifts a freeze, and it starts all counts towards the next one anew (R6.3).
 
-    With a ``version`` only a policy that is still at it is enabled; `VersionConflict` says that it is not.
+    With a ``version`` only a policy that is still at it is enabled; `VersionConflict` says that it is not, and `NeverTicks`
+    that its schedule has no next run.
     """
     with store.transaction() as tx:
         done = tx.set_enabled(policy_id, enabled=True, by=by, why=why, version=version, tenant_id=tenant_id)
-        return _changed(tx, done, policy_id, version, tenant_id)
+        enabled = _changed(tx, done, policy_id, version, tenant_id)
+        if enabled.next_run_at is None:
+            raise NeverTicks(policy_id, "would never tick: change its schedule to one that has a next run")
+        return enabled
 
 
 def disable(store: Store, policy_id: int, *, by: str, why: str, tenant_id: str | None = None) -> SetEnabled:
@@ -141,6 +154,10 @@ def run(  # noqa: PLR0913 - what to run, for whom, and who asks
     asked = fingerprint("policy_tick", {"policy_id": policy_id})
     with store.transaction() as tx:
         made = tx.request_run(policy_id, request_id=request_id, fingerprint=asked, by=by, tenant_id=tenant_id)
+        if made is None:
+            view = tx.policy_view(policy_id, tenant_id=tenant_id)
+            if view is not None and view.archived_at is None:
+                raise NeverTicks(policy_id, "has no schedule to run by: enable it, which brings it back")
         requested = _known(tx, made, policy_id, tenant_id)
     if requested.fingerprint != asked:
         raise KeyConflict(request_id)

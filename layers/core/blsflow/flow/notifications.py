@@ -32,7 +32,9 @@ def list_notifications(
     """Return a page of a tenant's notifications and the cursor of the next one, None when this is the last."""
     with store.transaction() as tx:
         rows = tx.list_notifications(query)
-    return rows, encode_cursor(rows[-1].notification_id) if len(rows) == query.limit else None
+    return rows, encode_cursor("notifications", rows[-1].notification_id) if len(
+        rows
+    ) == query.limit else None
 
 
 def mark_read(store: Store, notification_id: int, *, by: str, tenant_id: str) -> NotificationRow:

@@ -18,6 +18,6 @@ def read(
 ) -> Page:
     """Return one page; a filter that is None is left out, a cursor or limit that cannot be meant is refused."""
     checked_limit(limit)
-    after = None if cursor is None else listing.place(cursor)
+    after = None if cursor is None else listing.place(cursor, filters)
     rows = tx.read_page(listing, filters=filters, after=after, limit=limit)
-    return Page(rows=rows, cursor=None if len(rows) < limit else listing.cursor(rows[-1]))
+    return Page(rows=rows, cursor=None if len(rows) < limit else listing.cursor(rows[-1], filters))

@@ -7,12 +7,13 @@ the whole deployment; someone else's policy is as unknown as none.
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Final
 
 from blsflow.domain.errors import InvalidDocument
 from blsflow.domain.pages import checked_limit, encode_cursor, id_of_cursor, place_of_cursor
 from blsflow.domain.policy_document import parse_policy, split_first_mode
+from blsflow.domain.recurrence import parse_rule, require_to_come
+from blsflow.domain.wording import is_prose, says_something
 from blsflow.flow.control import UnknownPolicy, unknown_policy
 from blsflow.flow.tenants import require_tenant
 from blsflow.flow.versions import VersionConflict
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
     from blsflow.ports.store import Store, Transaction
 
 _LONGEST_WHY: Final = 2_000
-_UNSTORABLE: Final = re.compile("[\x00\ud800-\udfff]")
 _NEVER_SENT: Final = "config_changed"
 
 
@@ -51,6 +51,7 @@ def create_policy_in(
     """Do what `create_policy` does in the caller's transaction."""
     rest, mode = split_first_mode(document)
     checked = _checked(tx, rest, tenant_id, tick_interval_sec)
+    require_to_come("schedule", parse_rule(checked.schedule), tx.now)
     return tx.insert_policy(checked, tenant_id=tenant_id, execution_mode=str(mode), by=by)
 
 
@@ -73,12 +74,12 @@ def list_policies(
 ) -> tuple[Sequence[PolicyView], str | None]:
     """Return a page of a tenant's policies by id, and the cursor of the next one, None when this is the last."""
     checked_limit(limit)
-    after = id_of_cursor(cursor, first=0)
+    after = id_of_cursor("policies", cursor, first=0)
     with store.transaction() as tx:
         rows = tx.list_policies(
             tenant_id=tenant_id, after=after, limit=limit, include_archived=include_archived
         )
-    return rows, encode_cursor(rows[-1].policy_id) if len(rows) == limit else None
+    return rows, encode_cursor("policies", rows[-1].policy_id) if len(rows) == limit else None
 
 
 def change_policy(  # noqa: PLR0913 - what to change into what, and who asks
@@ -125,6 +126,8 @@ def change_policy_in(  # noqa: PLR0913 - as above
     changed = [name for name, value in whole.items() if stored.document[name] != value]
     if not changed:
         return PolicyVersion(policy_id=policy_id, version=version)
+    if "schedule" in changed:
+        require_to_come("schedule", parse_rule(checked.schedule), tx.now)
     return tx.replace_policy(stored, checked, changed=changed, by=by)
 
 
@@ -143,11 +146,11 @@ def archive_policy_in(  # noqa: PLR0913 - as above
     tx: Transaction, policy_id: int, *, version: int, by: str, why: str, tenant_id: str | None = None
 ) -> None:
     """Do what `archive_policy` does in the caller's transaction."""
-    if not why.strip() or len(why) > _LONGEST_WHY or _UNSTORABLE.search(why):
+    if not says_something(why) or len(why) > _LONGEST_WHY or not is_prose(why):
         raise InvalidDocument(
             field="why",
             value=why,
-            cause=f"say why in 1 to {_LONGEST_WHY} characters, without NUL; it is kept on the record",
+            cause=f"say why in 1 to {_LONGEST_WHY} characters, none of them a control character; it is kept on the record",
         )
     stored = _locked(tx, policy_id, version, tenant_id)
     tx.archive_policy(stored, by=by, why=why)
@@ -160,12 +163,15 @@ def freezes(
 ) -> tuple[Sequence[FreezeRow], str | None]:
     """Return a page of a policy's freezes, newest first: for what, by whom, and who lifted them and why."""
     checked_limit(limit)
-    before = place_of_cursor(cursor)
+    before = place_of_cursor(f"freezes {policy_id}", cursor)
     with store.transaction() as tx:
         if not tx.knows_policy(policy_id, tenant_id=tenant_id):
             raise UnknownPolicy(policy_id)
         rows = tx.freezes(policy_id, tenant_id=tenant_id, before=before, limit=limit)
-    return rows, encode_cursor(rows[-1].frozen_at, rows[-1].freeze_id) if len(rows) == limit else None
+    if len(rows) < limit:
+        return rows, None
+    following = encode_cursor(f"freezes {policy_id}", rows[-1].frozen_at, rows[-1].freeze_id)
+    return rows, following
 
 
 def _locked(tx: Transaction, policy_id: int, version: int, tenant_id: str | None) -> PolicyView:

@@ -5,12 +5,12 @@ A ``tenant_id`` of None is an operator of the whole deployment; someone else's s
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Any, Final
 
-from blsflow.domain.errors import BlsflowError, InvalidExecutionRequest
+from blsflow.domain.errors import BlsflowError, InvalidDocument, InvalidExecutionRequest
 from blsflow.domain.history import HistoryCursor
-from blsflow.domain.recurrence_document import parse_rule
+from blsflow.domain.recurrence import parse_rule, require_to_come, to_document
+from blsflow.domain.wording import is_name, is_prose, says_something
 from blsflow.flow.requests import KeyConflict, fingerprint
 from blsflow.flow.tenants import require_tenant
 from blsflow.flow.versions import VersionConflict
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from blsflow.domain.history import HistoryQuery
+    from blsflow.domain.recurrence import Rule
     from blsflow.flow.converse import ConverseReport
     from blsflow.ports.people import Cancelled, OccurrenceRow, RequestedRun, ScheduleVersion
     from blsflow.ports.services import ExecutionService
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
 _LONGEST: Final = {"target": 200, "conversation_id": 200, "prompt": 100_000}
 _LONGEST_NAME: Final = 200
 _LONGEST_REQUEST_ID: Final = 200
-_UNSTORABLE: Final = re.compile("[\x00\ud800-\udfff]")
 
 
 class UnknownSchedule(BlsflowError):
@@ -86,6 +86,7 @@ def create_schedule(  # noqa: PLR0913 - the whole of what a schedule says
     *,
     tenant_id: str,
     created_by: str,
+    by: str,
     name: str,
     work: Mapping[str, object],
     rule: Mapping[str, object],
@@ -97,7 +98,7 @@ def create_schedule(  # noqa: PLR0913 - the whole of what a schedule says
     with store.transaction() as tx:
         require_tenant(tx, tenant_id, InvalidExecutionRequest)
         return create_schedule_in(
-            tx, tenant_id=tenant_id, created_by=created_by, name=name, work=work, rule=rule
+            tx, tenant_id=tenant_id, created_by=created_by, by=by, name=name, work=work, rule=rule
         )
 
 
@@ -106,15 +107,19 @@ def create_schedule_in(  # noqa: PLR0913 - the whole of what a schedule says
     *,
     tenant_id: str,
     created_by: str,
+    by: str,
     name: str,
     work: Mapping[str, object],
     rule: Mapping[str, object],
 ) -> ScheduleVersion:
     """Do as `create_schedule` in a transaction that has more to write."""
-    parse_rule(rule)
+    asked = parse_rule(rule)
+    require_to_come("rule", asked, tx.now)
     checked = _checked_work(work)
-    _require_text("name", name, least=0, most=_LONGEST_NAME)
-    return tx.create_schedule(tenant_id=tenant_id, created_by=created_by, name=name, work=checked, rule=rule)
+    _checked_name(name)
+    return tx.create_schedule(
+        tenant_id=tenant_id, created_by=created_by, by=by, name=name, work=checked, rule=to_document(asked)
+    )
 
 
 def list_schedules(
@@ -142,32 +147,49 @@ def change_schedule(  # noqa: PLR0913 - the whole of what a schedule says
     name: str,
     work: Mapping[str, object],
     rule: Mapping[str, object],
+    by: str,
+    runs_as: str,
     tenant_id: str | None = None,
 ) -> ScheduleVersion:
-    """Change a schedule that is still at ``version``; what was recorded before and not begun is then not run."""
-    parse_rule(rule)
+    """Change a schedule that is still at ``version``; what was recorded before and not begun is then not run.
+
+    If what is sent changes, it is sent in the name of ``runs_as`` from then on.
+    """
+    asked = parse_rule(rule)
     checked = _checked_work(work)
-    _require_text("name", name, least=0, most=_LONGEST_NAME)
+    _checked_name(name)
     with store.transaction() as tx:
         stored = _conversation(tx, schedule_id, tenant_id)
-        changed = tx.change_schedule(schedule_id, version=version, name=name, work=checked, rule=rule)
+        if asked != _stored_rule(stored):  # one whose runs are over can keep its rule
+            require_to_come("rule", asked, tx.now)
+        changed = tx.change_schedule(
+            schedule_id,
+            version=version,
+            name=name,
+            work=checked,
+            rule=to_document(asked),
+            by=by,
+            runs_as=runs_as,
+        )
     if changed is None:
         raise VersionConflict("schedule", schedule_id, version, stored["version"])
     return changed
 
 
-def pause_schedule(store: Store, schedule_id: int, *, paused: bool, tenant_id: str | None = None) -> None:
+def pause_schedule(
+    store: Store, schedule_id: int, *, paused: bool, by: str, tenant_id: str | None = None
+) -> None:
     """Pause or resume; neither moves the rule's anchor. A policy's tick is paused with its policy, on the record."""
     with store.transaction() as tx:
         _conversation(tx, schedule_id, tenant_id)
-        tx.pause_schedule(schedule_id, paused=paused)
+        tx.pause_schedule(schedule_id, paused=paused, by=by)
 
 
-def archive_schedule(store: Store, schedule_id: int, *, tenant_id: str | None = None) -> None:
+def archive_schedule(store: Store, schedule_id: int, *, by: str, tenant_id: str | None = None) -> None:
     """Take a schedule out of use; its history stays, and what is under way is followed to its end."""
     with store.transaction() as tx:
         _conversation(tx, schedule_id, tenant_id)
-        tx.archive_schedule(schedule_id)
+        tx.archive_schedule(schedule_id, by=by)
 
 
 def run_schedule(  # noqa: PLR0913 - what to run, for whom, and who asks
@@ -180,7 +202,7 @@ def run_schedule(  # noqa: PLR0913 - what to run, for whom, and who asks
     tenant_id: str | None = None,
 ) -> RequestedRun:
     """Run a conversation now; the same request id gives the same occurrence, and begins it if nobody did yet (R8.8)."""
-    _require_text("requestId", request_id, least=1, most=_LONGEST_REQUEST_ID)
+    _require_name("requestId", request_id, most=_LONGEST_REQUEST_ID)
     with store.transaction() as tx:
         _conversation(tx, schedule_id, tenant_id)
         asked = fingerprint("conversation", {"schedule_id": schedule_id})
@@ -261,25 +283,42 @@ def _conversation(tx: Transaction, schedule_id: int, tenant_id: str | None) -> M
     return row
 
 
+def _stored_rule(row: Mapping[str, Any]) -> Rule | None:
+    try:
+        return parse_rule({**row["rule"], "time_zone": row["time_zone"]})
+    except InvalidDocument:
+        return None
+
+
 def _checked_work(work: Mapping[str, object]) -> dict[str, str]:
     unknown = sorted(set(work) - set(_LONGEST))
     if unknown:
         raise InvalidExecutionRequest(
             field=f"work.{unknown[0]}", value=work[unknown[0]], cause="no such field"
         )
-    checked: dict[str, str] = {}
-    for name, longest in _LONGEST.items():
-        value = _require_text(f"work.{name}", work.get(name), least=1, most=longest)
-        if not value.strip():
-            raise InvalidExecutionRequest(field=f"work.{name}", value=value, cause="says nothing")
-        checked[name] = value
-    return checked
+    return {
+        name: _require_text(f"work.{name}", work.get(name), most=most, is_fit=is_prose)
+        if name == "prompt"
+        else _require_name(f"work.{name}", work.get(name), most=most)
+        for name, most in _LONGEST.items()
+    }
 
 
-def _require_text(field: str, value: object, *, least: int, most: int) -> str:
-    """Return a text that can be stored: PostgreSQL has neither NUL nor half a surrogate pair."""
-    if not isinstance(value, str) or not least <= len(value) <= most or _UNSTORABLE.search(value):
-        raise InvalidExecutionRequest(
-            field=field, value=value, cause=f"a text of {least} to {most} characters is needed, without NUL"
-        )
-    return value
+def _checked_name(name: str) -> str:
+    return name and _require_name("name", name, most=_LONGEST_NAME)
+
+
+def _require_name(field: str, value: object, *, most: int) -> str:
+    return _require_text(field, value, most=most, is_fit=is_name)
+
+
+def _require_text(field: str, value: object, *, most: int, is_fit: Callable[[str], bool]) -> str:
+    if not isinstance(value, str) or not 1 <= len(value) <= most:
+        cause = f"a text of 1 to {most} characters is needed"
+    elif not is_fit(value):
+        cause = "has control characters, or others that do not belong in it"
+    elif not says_something(value):
+        cause = "says nothing"
+    else:
+        return value
+    raise InvalidExecutionRequest(field=field, value=value, cause=cause)

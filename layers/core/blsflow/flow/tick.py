@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 PAGE: Final = 500
 _REQUEUE_AFTER: Final = timedelta(seconds=45)
+_MANUAL_NOT_BEGUN_AFTER: Final = timedelta(minutes=10)
+"""How long a run that was asked for by hand waits for its message, or its caller's retry."""
 
 _Sending: TypeAlias = "tuple[Sequence[int], Future[None]]"
 """Occurrences, and the sending of their messages."""
@@ -119,7 +121,7 @@ def _said(feed: ProfitFeed, reason: str, detail: str | None) -> str:
 
 def _close_unbegun(store: Store, settings: TickSettings, report: TickReport) -> None:
     with store.transaction() as tx:
-        report.closed_unbegun = tx.close_unbegun(settings.not_begun_after, PAGE)
+        report.closed_unbegun = tx.close_unbegun(settings.not_begun_after, _MANUAL_NOT_BEGUN_AFTER, PAGE)
 
 
 def _expire_prepared(store: Store, report: TickReport) -> None:
@@ -153,7 +155,7 @@ def _scan(
                 break
         _note_sent(store, under_way)
         with store.transaction() as tx:
-            left_behind = tx.unqueued_occurrences(2 * PAGE)
+            left_behind = tx.unqueued_occurrences(_REQUEUE_AFTER, 2 * PAGE)
         _note_sent(store, _begin_to_send(sender, queues, left_behind))
 
 

@@ -79,12 +79,17 @@ def list_ticks(
 ) -> tuple[Sequence[TickRow], str | None]:
     """Return a page of a policy's ticks, newest first, and the cursor of the next one, None when this is the last."""
     checked_limit(limit)
-    before = place_of_cursor(cursor)
+    before = place_of_cursor(f"ticks {policy_id}", cursor)
     with store.transaction() as tx:
         if not tx.knows_policy(policy_id, tenant_id=tenant_id):
             raise UnknownPolicy(policy_id)
         rows = tx.ticks(policy_id, tenant_id=tenant_id, before=before, limit=limit)
-    return rows, encode_cursor(rows[-1].ticked_at, rows[-1].tick_id) if len(rows) == limit else None
+    following = (
+        encode_cursor(f"ticks {policy_id}", rows[-1].ticked_at, rows[-1].tick_id)
+        if len(rows) == limit
+        else None
+    )
+    return rows, following
 
 
 def read_tick(store: Store, tick_id: int, *, tenant_id: str | None = None) -> StoredTick:
@@ -107,13 +112,15 @@ def list_decisions(  # noqa: PLR0913 - which tick's, which of them, and how many
 ) -> tuple[Sequence[DecisionRow], str | None]:
     """Return a page of a tick's decisions, in order of their machines, and the cursor of the next one."""
     checked_limit(limit)
-    after = id_of_cursor(cursor, first=-1)
+    after = id_of_cursor(f"decisions of tick {tick_id}", cursor, first=-1)
     with store.transaction() as tx:
         tick = tx.tick(tick_id, tenant_id=tenant_id)
         if tick is None:
             raise UnknownTick(tick_id)
         rows = tx.decisions_of_tick(tick, only or DecisionFilter(), after=after, limit=limit)
-    return rows, encode_cursor(rows[-1].machine_id) if len(rows) == limit else None
+    return rows, encode_cursor(f"decisions of tick {tick_id}", rows[-1].machine_id) if len(
+        rows
+    ) == limit else None
 
 
 def machine_history(
@@ -121,12 +128,16 @@ def machine_history(
 ) -> tuple[Sequence[DecisionRow], str | None]:
     """Return a page of what was decided for a machine, newest first, by whichever policies."""
     checked_limit(limit)
-    before = place_of_cursor(cursor)
+    before = place_of_cursor(f"decisions of machine {machine_id}", cursor)
     with store.transaction() as tx:
         if not tx.knows_machine(machine_id, tenant_id=tenant_id):
             raise UnknownMachine(machine_id)
         rows = tx.decisions_of_machine(machine_id, tenant_id=tenant_id, before=before, limit=limit)
-    following = encode_cursor(rows[-1].ticked_at, rows[-1].tick_id) if len(rows) == limit else None
+    following = (
+        encode_cursor(f"decisions of machine {machine_id}", rows[-1].ticked_at, rows[-1].tick_id)
+        if len(rows) == limit
+        else None
+    )
     return rows, following
 
 

@@ -298,6 +298,9 @@ class SamplingTransaction(Protocol):
         """Ask for new benchmarks of these pairs; return how many are new."""
 
     # operators
+    def covers_machine(self, policy_id: int, machine_id: int, *, tenant_id: str | None) -> bool | None:
+        """Whether a policy's scope has a machine; None if they are not of one tenant."""
+
     def request_benchmark_by_hand(
         self, policy_id: int, machine_id: int, project_id: int, *, by: str, tenant_id: str | None
     ) -> RequestedBenchmark | None:

@@ -108,13 +108,13 @@ class Transaction(
     def mark_broken(self, schedule_id: int, cause: str) -> None:
         """Set a schedule aside whose rule cannot be read."""
 
-    def close_unbegun(self, older_than: timedelta, limit: int) -> int:
+    def close_unbegun(self, older_than: timedelta, manual_older_than: timedelta, limit: int) -> int:
         """Close planned occurrences that were recorded and never begun (R8.6)."""
 
     def close_finished_ticks(self) -> int:
         """End running tick occurrences none of whose attempts waits to be sent."""
 
-    def unqueued_occurrences(self, limit: int) -> Sequence[WaitingOccurrence]:
+    def unqueued_occurrences(self, older_than: timedelta, limit: int) -> Sequence[WaitingOccurrence]:
         """Return recorded occurrences that were never enqueued."""
 
     def mark_occurrences_enqueued(self, ids: Sequence[int]) -> None:
@@ -189,23 +189,38 @@ class Transaction(
         """Write what read-backs settled; return how many ended."""
 
     # schedules and occurrences
-    def create_schedule(
-        self, *, tenant_id: str, created_by: str, name: str, work: Mapping[str, str], rule: Mapping[str, Any]
+    def create_schedule(  # noqa: PLR0913 - the whole of what a schedule says
+        self,
+        *,
+        tenant_id: str,
+        created_by: str,
+        by: str,
+        name: str,
+        work: Mapping[str, str],
+        rule: Mapping[str, Any],
     ) -> ScheduleVersion:
         """Store a conversation's schedule; its first run is the rule's next one from now."""
 
-    def change_schedule(
-        self, schedule_id: int, *, version: int, name: str, work: Mapping[str, str], rule: Mapping[str, Any]
+    def change_schedule(  # noqa: PLR0913 - as above
+        self,
+        schedule_id: int,
+        *,
+        version: int,
+        name: str,
+        work: Mapping[str, str],
+        rule: Mapping[str, Any],
+        by: str,
+        runs_as: str,
     ) -> ScheduleVersion | None:
         """Change a schedule of exactly this version; None if it has moved on."""
 
     def schedule_row(self, schedule_id: int, *, tenant_id: str | None) -> Mapping[str, Any] | None:
         """Return a schedule, locked; None if there is none of the tenant."""
 
-    def pause_schedule(self, schedule_id: int, *, paused: bool) -> None:
+    def pause_schedule(self, schedule_id: int, *, paused: bool, by: str) -> None:
         """Pause or resume; the cursor continues from now in the rule's own rhythm."""
 
-    def archive_schedule(self, schedule_id: int) -> None:
+    def archive_schedule(self, schedule_id: int, *, by: str) -> None:
         """Take a schedule out of use; its history stays."""
 
     def list_schedules(

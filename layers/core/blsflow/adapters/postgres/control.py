@@ -39,7 +39,12 @@ class ControlQueries(Part):
     def set_enabled(  # noqa: PLR0913 - what to set, for whom, and who asks
         self, policy_id: int, *, enabled: bool, by: str, why: str, version: int | None, tenant_id: str | None
     ) -> SetEnabled | None:
-        """Enable (which lifts a freeze) or disable; None if there is no such policy (at ``version``, if one is given)."""
+        """Enable (which lifts a freeze) or disable; None if there is no such policy (at ``version``, if one is given).
+
+        A policy that is enabled has its schedule again, if that was taken out of use.
+        """
+        if enabled:
+            self._session.query("revive_policy_schedule", policy_id=policy_id, tenant_id=tenant_id)
         schedules = self._session.query("policy_schedule", policy_id=policy_id, tenant_id=tenant_id)
         cursor = self._cursor(schedules[0]) if schedules else None
         rows = self._session.query(
@@ -115,7 +120,7 @@ class ControlQueries(Part):
     def request_run(
         self, policy_id: int, *, request_id: str, fingerprint: str, by: str, tenant_id: str | None
     ) -> RequestedRun | None:
-        """Record a manual run, or return the one that this request made before; None if there is no such policy."""
+        """Record a manual run, or return the one that this request made before; None if no such policy has a schedule."""
         schedules = self._session.query("policy_schedule", policy_id=policy_id, tenant_id=tenant_id)
         if not schedules:
             return None

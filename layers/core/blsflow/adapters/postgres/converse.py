@@ -46,7 +46,7 @@ class ConverseQueries(Part):
             "begin_conversation",
             occurrence_id=occurrence_id,
             attempt_id=attempt_id,
-            caller_subject=row["created_by"],
+            caller_subject=row["runs_as"],
             request_timeout=request_timeout,
         )[0]
         work = row["work"]
@@ -56,7 +56,7 @@ class ConverseQueries(Part):
             command=ConversationCommand(
                 key=begun["idempotency_key"],
                 caller_tenant=row["tenant_id"],
-                caller_subject=row["created_by"],
+                caller_subject=row["runs_as"],
                 target=work["target"],
                 conversation_id=work["conversation_id"],
                 prompt=work["prompt"],

@@ -120,6 +120,13 @@ class SamplingQueries(Part):
 
     # ------------------------------------------------------------ operators
 
+    def covers_machine(self, policy_id: int, machine_id: int, *, tenant_id: str | None) -> bool | None:
+        """Whether a policy's scope has a machine; None if they are not of one tenant."""
+        rows = self._session.query(
+            "policy_covers_machine", policy_id=policy_id, machine_id=machine_id, tenant_id=tenant_id
+        )
+        return bool(rows[0]["covers"]) if rows else None
+
     def request_benchmark_by_hand(
         self, policy_id: int, machine_id: int, project_id: int, *, by: str, tenant_id: str | None
     ) -> RequestedBenchmark | None:

@@ -21,28 +21,46 @@ if TYPE_CHECKING:
 class ScheduleQueries(HistoryQueries):
     """The part of a transaction that handles schedules and occurrences for people."""
 
-    def create_schedule(
-        self, *, tenant_id: str, created_by: str, name: str, work: Mapping[str, str], rule: Mapping[str, Any]
+    def create_schedule(  # noqa: PLR0913 - the whole of what a schedule says
+        self,
+        *,
+        tenant_id: str,
+        created_by: str,
+        by: str,
+        name: str,
+        work: Mapping[str, str],
+        rule: Mapping[str, Any],
     ) -> ScheduleVersion:
         """Store a conversation's schedule; its first run is the rule's next one from now."""
         row = self._session.query(
             "create_schedule",
             tenant_id=tenant_id,
             created_by=created_by,
+            by=by,
             name=name,
             **self._written(work, rule),
         )[0]
         return ScheduleVersion(schedule_id=row["id"], version=row["version"])
 
-    def change_schedule(
-        self, schedule_id: int, *, version: int, name: str, work: Mapping[str, str], rule: Mapping[str, Any]
+    def change_schedule(  # noqa: PLR0913 - as above
+        self,
+        schedule_id: int,
+        *,
+        version: int,
+        name: str,
+        work: Mapping[str, str],
+        rule: Mapping[str, Any],
+        by: str,
+        runs_as: str,
     ) -> ScheduleVersion | None:
-        """Change a schedule of exactly this version; None if it has moved on."""
+        """Change a schedule of exactly this version; None if it has moved on. Other work is sent as ``runs_as``."""
         rows = self._session.query(
             "change_schedule",
             schedule_id=schedule_id,
             version=version,
             name=name,
+            by=by,
+            runs_as=runs_as,
             **self._written(work, rule),
         )
         return ScheduleVersion(schedule_id=schedule_id, version=rows[0]["version"]) if rows else None
@@ -52,18 +70,20 @@ class ScheduleQueries(HistoryQueries):
         rows = self._session.query("lock_schedule", schedule_id=schedule_id, tenant_id=tenant_id)
         return rows[0] if rows else None
 
-    def pause_schedule(self, schedule_id: int, *, paused: bool) -> None:
+    def pause_schedule(self, schedule_id: int, *, paused: bool, by: str) -> None:
         """Pause or resume; the cursor continues from now in the rule's own rhythm."""
         row = self._session.query("lock_schedule", schedule_id=schedule_id, tenant_id=None)[0]
         try:
             cursor = next_run(parse_rule({**row["rule"], "time_zone": row["time_zone"]}), self.now)
         except InvalidDocument:
             cursor = self.now  # the next scan sets it aside and says why
-        self._session.query("pause_schedule", schedule_id=schedule_id, paused=paused, next_run_at=cursor)
+        self._session.query(
+            "pause_schedule", schedule_id=schedule_id, paused=paused, by=by, next_run_at=cursor
+        )
 
-    def archive_schedule(self, schedule_id: int) -> None:
+    def archive_schedule(self, schedule_id: int, *, by: str) -> None:
         """Take a schedule out of use; its history stays."""
-        self._session.query("archive_schedule", schedule_id=schedule_id)
+        self._session.query("archive_schedule", schedule_id=schedule_id, by=by)
 
     def list_schedules(
         self, *, tenant_id: str | None, schedule_id: int | None, after_id: int, limit: int | None

@@ -92,17 +92,23 @@ class TickQueries(Part):
         """Set a schedule aside whose rule cannot be read."""
         self._session.query("mark_broken", schedule_id=schedule_id, cause=cause)
 
-    def close_unbegun(self, older_than: timedelta, limit: int) -> int:
-        """Close planned occurrences that were recorded and never begun."""
-        return self._count("close_unbegun", "closed", older_than=older_than, page_size=limit)
+    def close_unbegun(self, older_than: timedelta, manual_older_than: timedelta, limit: int) -> int:
+        """Close occurrences that were recorded and never begun."""
+        return self._count(
+            "close_unbegun",
+            "closed",
+            older_than=older_than,
+            manual_older_than=manual_older_than,
+            page_size=limit,
+        )
 
     def close_finished_ticks(self) -> int:
         """End running tick occurrences none of whose attempts waits to be sent."""
         return self._count("close_finished_ticks", "closed")
 
-    def unqueued_occurrences(self, limit: int) -> Sequence[WaitingOccurrence]:
-        """Return recorded occurrences that were never enqueued."""
-        rows = self._session.query("unqueued_occurrences", page_size=limit)
+    def unqueued_occurrences(self, older_than: timedelta, limit: int) -> Sequence[WaitingOccurrence]:
+        """Return recorded occurrences that were never enqueued, and manual ones whose message is overdue."""
+        rows = self._session.query("unqueued_occurrences", older_than=older_than, page_size=limit)
         return [WaitingOccurrence(occurrence_id=row["id"], kind=row["kind"]) for row in rows]
 
     def mark_occurrences_enqueued(self, ids: Sequence[int]) -> None:

@@ -84,7 +84,7 @@ PARTS: Final = {
     "sampling.SamplingQueries": (
         "startable_benchmarks benchmark_rooms machines_under_benchmark claim_benchmarks "
         "note_execution drop_unwanted_benchmarks benchmark_runs_at_work rescue_benchmark "
-        "alert_benchmark watch_drift request_drifted request_benchmark_by_hand "
+        "alert_benchmark watch_drift request_drifted covers_machine request_benchmark_by_hand "
         "list_benchmark_runs benchmark_costs sampling_cost"
     ),
     "schedules.ScheduleQueries": (

@@ -1,6 +1,6 @@
 -- name: benchmark_prospects
 -- Pending runs that nothing keeps from beginning but caps, or the one run that asks whether it still may: its policy acts, its
--- machine can be heard and is nobody else's, the project may run there, and what it runs now can be run again.
+-- machine is covered by it and by no frozen policy, can be heard and is nobody else's, the project may run there, and what it runs now can be run again.
 select r.id, r.policy_id, r.machine_id, r.project_id, r.value_cny_per_day, r.origin = 'operator' as by_operator,
        st.status, t.project_id as runs_project, t.project_since, target.id as run_config_id, back.id as back_run_config_id
 from smart_schedule_benchmark_runs r
@@ -16,7 +16,20 @@ cross join lateral (
 ) st
 where ((:run_id::uuid is null and r.state = 'pending' and r.not_before <= now()) or r.id = :run_id::uuid)
   and p.enabled and p.archived_at is null and p.execution_mode = 'execute' and p.max_benchmarks > 0
-  and not exists (select from smart_schedule_freezes f where f.policy_id = p.id and f.lifted_at is null)
+  and exists (select from smart_schedule_policy_scopes c
+              where c.policy_id = p.id
+                and (c.resource_type = 'tenant'
+                     or (c.resource_type, c.resource_id) in
+                        (('cluster', m.cluster_id::text), ('model', m.model), ('machine', m.id::text))))
+  -- a freeze is of all that its policy covers (R6.2), whoever else may move it
+  and not exists (select from smart_schedule_freezes f
+                  join smart_schedule_policy_groups o on o.id = f.policy_id
+                  join smart_schedule_policy_scopes c on c.policy_id = o.id
+                  where f.lifted_at is null and o.tenant_id = r.tenant_id and o.enabled and o.archived_at is null
+                    and o.execution_mode = 'execute'
+                    and (c.resource_type = 'tenant'
+                         or (c.resource_type, c.resource_id) in
+                            (('cluster', m.cluster_id::text), ('model', m.model), ('machine', m.id::text))))
   and exists (select from smart_schedule_executor_leases e
               where e.tenant_id = r.tenant_id and e.holder = :holder and e.expires_at > now())
   and not m.operator_hold

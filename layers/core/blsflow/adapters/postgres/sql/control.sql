@@ -67,6 +67,16 @@ join smart_schedule_policy_groups p on p.id = s.policy_id
 where s.policy_id = :policy_id::bigint and s.archived_at is null and p.archived_at is null
   and (:tenant_id::text is null or p.tenant_id = :tenant_id)
 
+-- name: revive_policy_schedule
+-- A policy in use whose schedule was taken out of use ticks by it again, with the history that it has.
+update smart_schedule_schedules set archived_at = null, updated_at = now()
+where id = (select s.id from smart_schedule_schedules s join smart_schedule_policy_groups p on p.id = s.policy_id
+            where p.id = :policy_id::bigint and p.archived_at is null
+              and (:tenant_id::text is null or p.tenant_id = :tenant_id)
+              and not exists (select from smart_schedule_schedules live
+                              where live.policy_id = p.id and live.archived_at is null)
+            order by s.id desc limit 1)
+
 -- name: policy_for_freeze
 -- The policy, without its row lock: an operator's freeze does not wait for a long tick, whose batches are asked again before they are sent.
 select id, tenant_id, name from smart_schedule_policy_groups

@@ -5,7 +5,8 @@ where o.id = :occurrence_id::bigint for no key update of s
 
 -- name: read_conversation
 -- The occurrence of a conversation and all that may forbid it to begin.
-select o.id as occurrence_id, o.schedule_id, o.tenant_id, o.state, o.origin, s.created_by, s.work,
+select o.id as occurrence_id, o.schedule_id, o.tenant_id, o.state, o.origin, coalesce(s.runs_as, s.created_by) as runs_as,
+       s.work,
        s.paused, s.archived_at is not null as archived,
        o.schedule_version is distinct from s.version as changed,
        exists (select from smart_schedule_executor_leases e
@@ -209,37 +210,72 @@ where occurrence_id = :occurrence_id::bigint and kind = 'conversation' and ended
 
 -- name: create_schedule
 -- A new conversation with its cursor; its constraints refuse what could never run.
-insert into smart_schedule_schedules (tenant_id, created_by, kind, name, work, rule, time_zone, next_run_at, created_at, updated_at)
-values (:tenant_id, :created_by, 'conversation', :name, :work::jsonb, :rule::jsonb, :time_zone, :next_run_at::timestamptz,
-        now(), now())
-returning id, version
+with made as (
+    insert into smart_schedule_schedules
+        (tenant_id, created_by, kind, name, work, rule, time_zone, next_run_at, created_at, updated_at)
+    values (:tenant_id, :created_by, 'conversation', :name, :work::jsonb, :rule::jsonb, :time_zone,
+            :next_run_at::timestamptz, now(), now())
+    returning id, tenant_id, name, created_by, version
+), logged as (
+    insert into smart_schedule_log_events (at, tenant_id, code, params)
+    select now(), tenant_id, 'schedule_created',
+           jsonb_build_object('schedule_id', id, 'by', :by::text, 'name', name, 'runs_as', created_by)
+    from made
+)
+select id, version from made
 
 -- name: change_schedule
--- Optimistic: another version than the one that was read changes nothing.
-update smart_schedule_schedules
-set name = :name, work = :work::jsonb, rule = :rule::jsonb, time_zone = :time_zone, broken = null,
-    next_run_at = :next_run_at::timestamptz, version = version + 1, updated_at = now()
-where id = :schedule_id::bigint and version = :version::bigint and archived_at is null
-returning id, version
+-- Optimistic: another version than the one that was read changes nothing. Who says what is sent has it sent in their name.
+with changed as (
+    update smart_schedule_schedules s
+    set name = :name, work = :work::jsonb, rule = :rule::jsonb, time_zone = :time_zone, broken = null,
+        runs_as = case when s.work = :work::jsonb then s.runs_as else :runs_as end,
+        next_run_at = :next_run_at::timestamptz, version = s.version + 1, updated_at = now()
+    from smart_schedule_schedules was
+    where s.id = :schedule_id::bigint and was.id = s.id and s.version = :version::bigint and s.archived_at is null
+    returning s.id, s.tenant_id, s.name, s.created_by, s.runs_as, s.version,
+              array_remove(array[case when s.name <> was.name then 'name' end,
+                                 case when (s.rule, s.time_zone) is distinct from (was.rule, was.time_zone) then 'rule' end,
+                                 case when s.work <> was.work then 'work' end], null) as fields
+), logged as (
+    insert into smart_schedule_log_events (at, tenant_id, code, params)
+    select now(), tenant_id, 'schedule_changed',
+           jsonb_build_object('schedule_id', id, 'by', :by::text, 'name', name, 'version', version,
+                              'changed', array_to_string(fields, ', '), 'runs_as', coalesce(runs_as, created_by))
+    from changed
+)
+select id, version from changed
 
 -- name: pause_schedule
--- A pause moves no anchor: the cursor continues from now in the rule's own rhythm.
-update smart_schedule_schedules
-set paused = :paused::boolean,
-    next_run_at = case when paused and not :paused::boolean then :next_run_at::timestamptz else next_run_at end,
-    updated_at = now()
-where id = :schedule_id::bigint and archived_at is null
-returning id, version
+-- A pause moves no anchor: the cursor continues from now in the rule's own rhythm. A second time changes nothing.
+with changed as (
+    update smart_schedule_schedules
+    set paused = :paused::boolean,
+        next_run_at = case when :paused::boolean then next_run_at else :next_run_at::timestamptz end,
+        updated_at = now()
+    where id = :schedule_id::bigint and archived_at is null and paused <> :paused::boolean
+    returning id, tenant_id, name
+)
+insert into smart_schedule_log_events (at, tenant_id, code, params)
+select now(), tenant_id, case when :paused::boolean then 'schedule_paused' else 'schedule_resumed' end,
+       jsonb_build_object('schedule_id', id, 'by', :by::text, 'name', name)
+from changed
 
 -- name: archive_schedule
 -- It runs no more; its history stays. A second time changes nothing.
-update smart_schedule_schedules set archived_at = now(), paused = true, updated_at = now()
-where id = :schedule_id::bigint and archived_at is null
-returning id, version
+with archived as (
+    update smart_schedule_schedules set archived_at = now(), paused = true, updated_at = now()
+    where id = :schedule_id::bigint and archived_at is null
+    returning id, tenant_id, name
+)
+insert into smart_schedule_log_events (at, tenant_id, code, params)
+select now(), tenant_id, 'schedule_archived', jsonb_build_object('schedule_id', id, 'by', :by::text, 'name', name)
+from archived
 
 -- name: list_schedules
 -- Schedules in use in the order of their ids, or one even if it is archived, with how its newest occurrence stands.
-select s.id, s.tenant_id, s.created_by, s.kind, s.name, s.policy_id, s.work, s.rule, s.time_zone, s.paused, s.version,
+select s.id, s.tenant_id, s.created_by, coalesce(s.runs_as, s.created_by) as runs_as, s.kind, s.name, s.policy_id, s.work,
+       s.rule, s.time_zone, s.paused, s.version,
        case when s.archived_at is null then s.next_run_at end as next_run_at, s.broken, s.archived_at is not null as archived,
        (select o.state from smart_schedule_occurrences o where o.schedule_id = s.id
         order by o.planned_at desc, o.id desc limit 1) as newest_state

@@ -11,10 +11,10 @@ from smart_schedule_occurrences where origin = 'planned' and recorded_at > now()
 group by schedule_id, planned_at having count(*) > 1 limit :page_size::integer
 
 -- name: doctor_unbegun_occurrences
--- What was recorded is begun, or closed by the next scans; a manual one waits for its caller's retry.
-select id as occurrence_id, schedule_id, planned_at, recorded_at, enqueued_at
+-- What was recorded is begun, or closed by the next scans.
+select id as occurrence_id, schedule_id, origin, planned_at, recorded_at, enqueued_at
 from smart_schedule_occurrences
-where state = 'recorded' and origin = 'planned' and recorded_at < now() - :patience::interval order by id limit :page_size::integer
+where state = 'recorded' and recorded_at < now() - :patience::interval order by id limit :page_size::integer
 
 -- name: doctor_unfinished_ticks
 -- A tick that has nothing left to send has ended.

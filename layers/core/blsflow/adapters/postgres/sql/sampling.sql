@@ -145,13 +145,34 @@ select now(), tenant_id, policy_id, 'benchmark_drifted',
 from asked
 returning machine_id
 
+-- name: policy_covers_machine
+-- Whether a policy's scope has a machine; nothing if either is unknown to the tenant.
+select exists (select from smart_schedule_policy_scopes c
+               where c.policy_id = p.id
+                 and (c.resource_type = 'tenant'
+                      or (c.resource_type, c.resource_id) in
+                         (('cluster', m.cluster_id::text), ('model', m.model), ('machine', m.id::text)))) as covers
+from smart_schedule_policy_groups p
+join machines m on m.id = :machine_id::bigint and m.tenant_id = p.tenant_id
+where p.id = :policy_id::bigint and p.archived_at is null and (:tenant_id::text is null or p.tenant_id = :tenant_id)
+
 -- name: request_benchmark_by_hand
 -- An operator's wish: before all others, and of an open run that waits already. It stays with a policy whose runs may begin
--- if those of the policy that was named may not.
+-- if those of the policy that was named may not, or another one decides for the machine.
 with able as (
     select p.id from smart_schedule_policy_groups p
+    join machines m on m.id = :machine_id::bigint
     where p.enabled and p.archived_at is null and p.execution_mode = 'execute' and p.max_benchmarks > 0
       and not exists (select from smart_schedule_freezes f where f.policy_id = p.id and f.lifted_at is null)
+      and exists (select from smart_schedule_policy_scopes c
+                  where c.policy_id = p.id
+                    and (c.resource_type = 'tenant'
+                         or (c.resource_type, c.resource_id) in
+                            (('cluster', m.cluster_id::text), ('model', m.model), ('machine', m.id::text))))
+      and not exists (select from smart_schedule_machine_decisions d
+                      where d.machine_id = m.id and d.ticked_at > now() - interval '5 minutes' and d.overridden_by <> p.id
+                        and exists (select from smart_schedule_policy_groups o
+                                    where o.id = d.overridden_by and o.execution_mode = 'execute'))
 )
 insert into smart_schedule_benchmark_runs as r
     (id, tenant_id, policy_id, machine_id, project_id, state, not_before, requested_at, asked_at, origin, requested_by)

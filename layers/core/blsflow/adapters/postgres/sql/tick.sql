@@ -106,10 +106,11 @@ select now(), tenant_id, policy_id, 'error', 'schedule_broken',
 from broken
 
 -- name: close_unbegun
--- Planned occurrences that nobody began in time; a manual one stays for its caller's retry.
+-- Occurrences that nobody began in time; a manual one waits longer, for its caller's retry.
 with late as (
     select id from smart_schedule_occurrences
-    where state = 'recorded' and origin = 'planned' and recorded_at < now() - :older_than::interval
+    where state = 'recorded'
+      and recorded_at < now() - case origin when 'manual' then :manual_older_than::interval else :older_than::interval end
     order by id limit :page_size::integer for update skip locked
 ), closed as (
     update smart_schedule_occurrences o
@@ -138,9 +139,12 @@ with done as (
 select count(*) as closed from done
 
 -- name: unqueued_occurrences
--- Recorded and committed, but the message never went out: the row is the outbox.
+-- Recorded and committed, but the message never went out: the row is the outbox. A manual one's went out so long ago that it
+-- must have been lost; a planned one is closed sooner than that would help.
 select id, kind from smart_schedule_occurrences
-where state = 'recorded' and enqueued_at is null order by id limit :page_size::integer
+where state = 'recorded'
+  and (enqueued_at is null or (origin = 'manual' and enqueued_at < now() - :older_than::interval))
+order by id limit :page_size::integer
 
 -- name: mark_occurrences_enqueued
 -- Their messages went out; written after the sending, so that a crash between the two sends once more.
