@@ -209,7 +209,7 @@ def test_a_working_deployment_has_no_finding(database: DatabaseAddress) -> None:
             [True]
         ]
         assert findings(database) == {}
-        for _ in range(100):
+        for _ in range(600):  # jobs are looked at ever less often, and a busy machine is slow to answer
             if deployment.reconcile(budget_sec=5).open_attempts == 0:
                 break
             look(database, "select pg_sleep(0.2)")
