@@ -62,6 +62,14 @@ class PlannedRun(NamedTuple):
 
 def next_run(rule: Rule, after: datetime) -> datetime | None:
     """The first planned instant strictly after `after`, or None if there is none."""
+    if isinstance(
+        rule, Interval
+    ):  # without its local time, which a scan of thousands of schedules does not ask for
+        _require_aware(after)
+        try:
+            return _next_interval(rule, after)
+        except OverflowError:  # beyond the year 9999
+            return None
     run = next(_runs(rule, after), None)
     return None if run is None else run.at
 
@@ -119,11 +127,15 @@ def _calendar_runs(rule: Once | Daily | Weekly | Monthly | Cron, after: datetime
 
 
 def _interval_runs(rule: Interval, after: datetime) -> Iterator[PlannedRun]:
-    every = timedelta(seconds=rule.every_sec)
-    at = rule.anchor.astimezone(UTC) + _intervals_until(rule, after) * every
+    at = _next_interval(rule, after)
     while True:
         yield _run_at(at, rule)
-        at += every
+        at += timedelta(seconds=rule.every_sec)
+
+
+def _next_interval(rule: Interval, after: datetime) -> datetime:
+    """The first planned instant after `after`; `OverflowError` beyond the year 9999."""
+    return rule.anchor.astimezone(UTC) + _intervals_until(rule, after) * timedelta(seconds=rule.every_sec)
 
 
 def _intervals_until(rule: Interval, at: datetime) -> int:
