@@ -136,9 +136,17 @@ def problem_of(
 
 def _invalid(found: Sequence[Mapping[str, Any]], body: object, code: str) -> Problem:
     """Name each field as its reader would: ``rule.every_sec``, ``query.limit``; never the value, which may be a secret."""
-    errors = [{"field": _field_name(each, body), "cause": cause_of(each)} for each in found[:_MOST_FIELDS]]
+    errors = [
+        {"field": _field_name(each, body), "cause": cause_of(_untagged(each))}
+        for each in found[:_MOST_FIELDS]
+    ]
     told = "; ".join(f"{each['field']}: {each['cause']}" for each in errors[:3])
     return Problem(code, told, errors=errors)
+
+
+def _untagged(error: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Take a part that does not say of which kind it is as one whose kind is missing."""
+    return {**error, "type": "missing"} if error["type"] == "union_tag_not_found" else error
 
 
 def _field_name(error: Mapping[str, Any], body: object) -> str:

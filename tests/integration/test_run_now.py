@@ -269,9 +269,9 @@ def test_a_request_id_that_cannot_be_kept_is_refused(scene: ConversationScene, r
 def test_a_policys_tick_is_not_run_or_changed_as_a_conversation(scene: ConversationScene) -> None:
     """R8.1: its schedule belongs to its policy; the refusal says what to use, and nothing is changed."""
     (tick,) = scene.rows("select id, version from smart_schedule_schedules where kind = 'policy_tick'")
-    with pytest.raises(TickOfPolicy, match="blsflow run"):
+    with pytest.raises(TickOfPolicy, match="run or archive the policy"):
         scene.run_now(tick[0], "r1")
-    with pytest.raises(TickOfPolicy, match="blsflow policy change"):
+    with pytest.raises(TickOfPolicy, match="change, pause"):
         scene.change(tick[0], prompt="p", version=tick[1])
     assert scene.rows("select id, version from smart_schedule_schedules where kind = 'policy_tick'") == [tick]
 

@@ -31,7 +31,6 @@ _CAUSES: Final = {
     "model_type": "is not an object",
     "list_type": "is not a list",
     "missing": "is missing",
-    "union_tag_not_found": "is missing",
 }
 Id = Annotated[int, Field(ge=1, le=LARGEST_ID)]
 Clock = Annotated[str, Field(description="local time of day, HH:MM or HH:MM:SS", examples=["08:00"])]
