@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.timeout(420)
 
-# A machine at rest that may be measured on another project and come back, of a policy that executes.
+# A machine at rest that may be measured on another project and come back, of a policy that executes and decides for it.
 MEASURABLE = """
 select p.id, m.id, x.project_id, r.project_id
 from smart_schedule_policy_groups p
@@ -24,6 +24,13 @@ join machine_mining_runtime r on r.machine_id = m.id and r.status = 'mining' and
 join project_run_configurations x on x.model = m.model and x.runnable and x.project_id <> r.project_id
 join project_run_configurations b on b.model = m.model and b.runnable and b.project_id = r.project_id
 where p.execution_mode = 'execute' and p.enabled
+  and exists (select from smart_schedule_policy_scopes c
+              where c.policy_id = p.id
+                and (c.resource_type = 'tenant'
+                     or (c.resource_type, c.resource_id) in
+                        (('cluster', m.cluster_id::text), ('model', m.model), ('machine', m.id::text))))
+  and not exists (select from smart_schedule_machine_decisions d
+                  where d.machine_id = m.id and d.overridden_by is not null)
   and not exists (select from smart_schedule_freezes f where f.policy_id = p.id and f.lifted_at is null)
   and exists (select from projects j where j.id = x.project_id and j.tenant_id = m.tenant_id)
   and not exists (select from smart_schedule_resource_eligibilities e where e.project_id = x.project_id and not e.allowed)
