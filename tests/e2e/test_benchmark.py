@@ -40,6 +40,8 @@ where p.execution_mode = 'execute' and p.enabled
 order by m.id limit 1
 """
 
+_NEXT_TICK = "update smart_schedule_schedules set next_run_at = {at} where policy_id = {policy}"
+
 
 class Asked(NamedTuple):
     """A run that was asked for by hand, and what its machine runs."""
@@ -55,6 +57,7 @@ def asked(product: Watched) -> Iterator[Asked]:
     """Ask for a run, with room for it in its policy, and without ticks that would move the machine meanwhile."""
     policy, machine, project, home = product.rows(MEASURABLE)[0]
     product.rows(f"update smart_schedule_policy_groups set max_benchmarks = 5 where id = {policy}")
+    product.rows(_NEXT_TICK.format(policy=policy, at="now() + interval '1 hour'"))
     try:
         run = product.blsflow("benchmark", "run", str(policy), str(machine), str(project))
         product.invoke("reconcile", wait=False)
@@ -64,6 +67,7 @@ def asked(product: Watched) -> Iterator[Asked]:
         yield Asked(run["run_id"], machine, project, home)
     finally:
         product.rows(f"update smart_schedule_policy_groups set max_benchmarks = 0 where id = {policy}")
+        product.rows(_NEXT_TICK.format(policy=policy, at="now()"))
 
 
 def state(product: Watched, run_id: str) -> list[Any]:

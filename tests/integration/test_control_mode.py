@@ -34,7 +34,10 @@ def test_a_mode_is_set_on_the_record_and_stops_what_was_decided_under_another(
 
 def test_a_policys_tick_is_not_paused_behind_its_back(database: DatabaseAddress) -> None:
     """R6.3, R9.1: a policy stops ticking by being disabled, with who and why; its schedule alone is not paused."""
-    with Scene(database) as scene, pytest.raises(schedules.TickOfPolicy, match="pause, run or archive the policy"):
+    with (
+        Scene(database) as scene,
+        pytest.raises(schedules.TickOfPolicy, match="pause, run or archive the policy"),
+    ):
         schedules.pause_schedule(scene.app.store, 1, paused=True, by="test")
 
 
