@@ -1,6 +1,7 @@
 -- name: benchmark_prospects
 -- Pending runs that nothing keeps from beginning but caps, or the one run that asks whether it still may: its policy acts, its
--- machine is covered by it and by no frozen policy, can be heard and is nobody else's, the project may run there, and what it runs now can be run again.
+-- machine is covered by it and by no frozen policy, can be heard and is nobody else's, the project may run there, and what it
+-- runs now can be run again.
 select r.id, r.policy_id, r.machine_id, r.project_id, r.value_cny_per_day, r.origin = 'operator' as by_operator,
        st.status, t.project_id as runs_project, t.project_since, target.id as run_config_id, back.id as back_run_config_id
 from smart_schedule_benchmark_runs r
