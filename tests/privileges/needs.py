@@ -13,8 +13,7 @@ if TYPE_CHECKING:
     from tests.privileges.stage import Observed, Stage
 
 _NOT_ENQUEUED = "it is recorded, and begins with the next tick"
-_NO_STORE = "the database does not answer"
-"""What the API says for a queue that did not take a message, and for a secret that it may not read."""
+"""What the API says for a queue that did not take a message."""
 
 
 class Need(NamedTuple):
@@ -77,9 +76,9 @@ NEEDS: Final[dict[Permission, Need]] = {
     Permission("BenchmarkRole", SECRET, "SwitchApiTokenSecretArn"): Need(
         "a benchmark run's commands", works.benchmark_step
     ),
-    Permission("ApiRole", SECRET, "DatabaseSecretArn"): Need("reading by the API", works.api_read, _NO_STORE),
+    Permission("ApiRole", SECRET, "DatabaseSecretArn"): Need("reading by the API", works.api_read),
     Permission("ApiRole", SECRET, "ExecutionServiceTokenSecretArn"): Need(
-        "a run is cancelled at the execution service", works.api_cancel, _NO_STORE
+        "a run is cancelled at the execution service", works.api_cancel
     ),
     Permission("ApiRole", _SEND, "DecideQueue"): Need(
         "a person has a policy ticked now", works.api_run, _NOT_ENQUEUED
@@ -87,7 +86,7 @@ NEEDS: Final[dict[Permission, Need]] = {
     Permission("ApiRole", _SEND, "ExecuteQueue"): Need(
         "a person stops a machine", works.api_command, _NOT_ENQUEUED
     ),
-    Permission("LiveRole", SECRET, "DatabaseSecretArn"): Need("the live stream", works.live_read, _NO_STORE),
+    Permission("LiveRole", SECRET, "DatabaseSecretArn"): Need("the live stream", works.live_read),
     Permission("NotifyRole", SECRET, "DatabaseSecretArn"): Need(
         "looking into the outbox", works.run("notify")
     ),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -17,6 +18,7 @@ from tests.template import as_list
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+REPOSITORY = Path(__file__).parents[2]
 _QUEUE = Permission("TickRole", "sqs:SendMessage*", "DecideQueue")
 
 
@@ -26,6 +28,16 @@ def test_every_permission_of_the_template_is_gone_through() -> None:
     assert set(NEEDS) | passing == set(granted())
     assert not set(NEEDS) & passing
     assert set(UNENFORCED) == {each.action for each in passing}
+
+
+def test_what_a_failure_is_known_by_is_still_said() -> None:
+    """R11.1: words of the product by which a refusal is known are words that its API says."""
+    said = "".join(
+        path.read_text(encoding="utf-8") for path in (REPOSITORY / "functions" / "api").glob("*.py")
+    )
+    words = {need.says for need in NEEDS.values()} - {None}
+    assert words
+    assert {each for each in words if each not in said} == set()
 
 
 def _allowed(document: Mapping[str, Any]) -> list[tuple[str, str]]:
