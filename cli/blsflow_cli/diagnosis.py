@@ -106,7 +106,7 @@ def explain_command(
     with deployment() as application:
         found = explain_decision(application.store, tick, machine)
     if as_json:
-        decision = {name: value for name, value in found.stored.items() if name not in {"inputs", "figures"}}
+        decision = {name: value for name, value in found.stored.items() if name not in {"inputs", "record"}}
         print_json(
             {
                 "stored": plain(decision),

@@ -10,9 +10,10 @@ import pytest
 
 from blsflow.adapters.postgres.connection import Session
 from blsflow.adapters.postgres.copying import DECISION_COLUMNS, DecisionSpool, RecordReader
+from blsflow.domain.decide import Decided
 from blsflow.domain.machine import Machine
 from blsflow.domain.reasons import Action, Reason
-from blsflow.domain.record import pack
+from blsflow.domain.record import HEAD_BYTES, pack
 from blsflow.domain.verdict import Verdict
 from blsflow.ports.errors import InvariantBroken
 
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from blsflow.adapters.postgres.connection import DatabaseAddress
 
 AT = datetime(2026, 3, 1, 23, 59, 59, 999_999, tzinfo=UTC)
+VERSION = 2**41
 ATTEMPT = UUID("8f7c3b1e-0000-4000-8000-00000000ff01")
 
 
@@ -58,7 +60,8 @@ def write(session: Session, rows: Sequence[tuple[Machine, Verdict, str, str, UUI
     at_us = int(AT.timestamp()) * 1_000_000 + AT.microsecond
     spool = DecisionSpool(tick_id=-7, ticked_at_us=at_us)
     for each, verdict, action, reason, attempt_id in rows:
-        spool.add(pack(each), verdict, action=action, reason=reason, attempt_id=attempt_id)
+        decided = Decided(pack(each)[:HEAD_BYTES], VERSION, each, verdict)
+        spool.add(decided, action=action, reason=reason, attempt_id=attempt_id)
     session.copy(
         f"copy smart_schedule_machine_decisions ({DECISION_COLUMNS}) from stdin (format binary)",
         spool.finish(),
@@ -78,7 +81,24 @@ def test_what_a_tick_writes_is_what_is_stored(session: Session) -> None:
     verdict = Verdict(Action.SWITCH, Reason.BETTER_NET, 5, -6, 2**40, -1.25, 1e300)
     write(session, [(one, verdict, "skip", "锁 locked", ATTEMPT)])
     assert stored(session) == [
-        [AT, -7, -3, "skip", "锁 locked", "switch", 5, -6, 2**40, -1.25, 1e300, -12, ATTEMPT, pack(one), None]
+        [
+            AT,
+            -7,
+            -3,
+            "skip",
+            "锁 locked",
+            "switch",
+            5,
+            -6,
+            2**40,
+            -1.25,
+            1e300,
+            -12,
+            ATTEMPT,
+            VERSION,
+            pack(one),
+            None,
+        ]
     ]
 
 

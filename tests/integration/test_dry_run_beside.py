@@ -88,8 +88,9 @@ def test_a_dry_run_takes_foreign_changes_as_the_tick_does(scene: Scene) -> None:
     assert scene.value("select sum(foreign_changes) from smart_schedule_machine_states") == 2
     shown = {machine.machine_id: machine for machine in trial.shown}
     stored = scene.rows(
-        "select machine_id, figures from smart_schedule_machine_decisions"
-        f" where tick_id = {report.tick_id} and machine_id in (3, 4)"
+        "select d.machine_id, d.figures || v.entries from smart_schedule_machine_decisions d"
+        " join smart_schedule_benchmark_versions v on v.id = d.benchmarks_version"
+        f" where d.tick_id = {report.tick_id} and d.machine_id in (3, 4)"
     )
     for machine_id, figures in stored:
         then, _ = unpack(figures)

@@ -15,7 +15,7 @@ from blsflow.adapters.postgres.connection import Session, statements
 from blsflow.adapters.postgres.history import IN_ORDER
 from blsflow.domain.gates import Gates
 from blsflow.domain.prospects import BenchmarkState, benchmark_of, benchmark_state, eligible_bits, valid_span
-from blsflow.domain.record import unpack_all
+from blsflow.domain.record import machines_of
 from blsflow.domain.terms import terms_of
 from blsflow.domain.valuation import overriding, value_market
 from blsflow.flow.control import UnknownPolicy
@@ -204,7 +204,7 @@ def test_readiness_counts_as_a_tick_decides(module_database: DatabaseAddress, se
     market = value_market(inputs, policy, now=now, rate=7.2).market
     terms = [terms_of(policy, market, each) for each in inputs.classes]
     span = valid_span(now.timestamp(), policy.benchmark_ttl_sec)
-    machines: list[Machine] = [machine for block in blocks for machine in unpack_all(block)]
+    machines: list[Machine] = [machine for block in blocks for machine in machines_of(block)]
 
     def may_run(machine: Machine, project: int) -> bool:
         own = terms[machine.class_index]

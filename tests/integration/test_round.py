@@ -66,8 +66,9 @@ def test_a_decision_is_reproducible_from_its_record(scene: Scene) -> None:
     policy, market = stored_inputs.load(scene.value("select inputs from smart_schedule_ticks"))
     rules = Rules(policy, market)
     stored = scene.rows(
-        "select figures, proposed, to_project, current_net_cny_per_day, best_net_cny_per_day"
-        " from smart_schedule_machine_decisions order by machine_id"
+        "select d.figures || coalesce(v.entries, ''), proposed, to_project, current_net_cny_per_day, best_net_cny_per_day"
+        " from smart_schedule_machine_decisions d"
+        " left join smart_schedule_benchmark_versions v on v.id = d.benchmarks_version order by d.machine_id"
     )
     assert len(stored) == 6
     for figures, proposed, to_project, current, best in stored:

@@ -13,7 +13,7 @@ from blsflow.adapters import postgres
 from blsflow.adapters.postgres.connection import Session, inlined, purposes, statements
 from blsflow.adapters.postgres.copying import RecordReader
 from blsflow.domain import pages
-from blsflow.domain.record import unpack_all
+from blsflow.domain.record import machines_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -132,4 +132,4 @@ def test_the_copy_of_machines_is_run_whatever_its_values(session: Session, word:
         session.copy(sql, RecordReader(blocks.append))
     finally:
         session.run("rollback")
-    assert [machine.machine_id for machine in unpack_all(b"".join(blocks))] == [7]
+    assert [machine.machine_id for machine in machines_of(b"".join(blocks))] == [7]

@@ -14,7 +14,7 @@ from blsflow.domain.machine import FLAGGED, UNKNOWN, Benchmark, Machine, Status
 from blsflow.domain.policy import Mode
 from blsflow.domain.prospects import assess, valid_span
 from blsflow.domain.reasons import Action
-from blsflow.domain.record import pack, rows_of
+from blsflow.domain.record import HEAD_BYTES, pack, pack_versioned, rows_of
 from blsflow.domain.tariff import TariffProblem
 from blsflow.domain.terms import terms_of
 from blsflow.domain.verdict import Verdict
@@ -109,6 +109,15 @@ def fleets_of_classes(draw: st.DrawFn) -> tuple[Policy, Market, list[Machine]]:
     return policy, replace(market, clusters=clusters, classes=classes), placed
 
 
+def _version(machine: Machine) -> int:
+    return 1000 + machine.machine_id
+
+
+def _block(fleet: list[Machine]) -> bytes:
+    """What a tick reads of these machines."""
+    return b"".join(pack_versioned(machine, _version(machine)) for machine in fleet)
+
+
 any_scenes = st.tuples(policies(), markets(), st.lists(machines, min_size=1, max_size=4))
 
 
@@ -117,25 +126,26 @@ def test_deciding_a_block_is_deciding_each_machine(scene: tuple[Policy, Market, 
     """R3.10: the quick way for ordinary machines and the rules as they are written come to the same verdicts, bit for bit."""
     policy, market, drawn = scene
     fleet = [machine._replace(machine_id=number) for number, machine in enumerate(drawn)]
-    kept, decided = Rules(policy, market).decide_block(b"".join(map(pack, fleet)))
-    found = {each.record: each.verdict for each in decided}
+    kept, decided = Rules(policy, market).decide_block(_block(fleet))
+    found = {(each.head, each.version): each.verdict for each in decided}
     for stay in kept:
-        nets = zip(stay.records, stay.from_projects, stay.current_nets, stay.best_nets, strict=True)
+        keys = zip(stay.heads, stay.versions, strict=True)
+        nets = zip(keys, stay.from_projects, stay.current_nets, stay.best_nets, strict=True)
         found |= {
-            record: Verdict(Action.KEEP, stay.reason, project, None, None, current, best)
-            for record, project, current, best in nets
+            key: Verdict(Action.KEEP, stay.reason, project, None, None, current, best)
+            for key, project, current, best in nets
         }
     rules = Rules(policy, market)
-    assert {record: repr(verdict) for record, verdict in found.items()} == {
-        pack(machine): repr(rules.decide(machine)) for machine in fleet
+    assert {key: repr(verdict) for key, verdict in found.items()} == {
+        (pack(machine)[:HEAD_BYTES], _version(machine)): repr(rules.decide(machine)) for machine in fleet
     }
-    assert len(decided) + sum(len(stay.records) for stay in kept) == len(fleet)
+    assert len(decided) + sum(len(stay.heads) for stay in kept) == len(fleet)
     ids = [each.machine.machine_id for each in decided]
     assert ids == sorted(ids)
     for each in decided:
-        assert pack(each.machine)[:8] == each.record[:8]
+        assert pack(each.machine)[:8] == each.head[:8]
         if each.verdict.benchmark_requests:
-            assert pack(each.machine) == each.record
+            assert repr(each.machine) == repr(fleet[each.machine.machine_id])
 
 
 @given(fleets_at_rest())
@@ -144,7 +154,7 @@ def test_columns_value_like_rows(scene: tuple[Policy, Market, list[Machine]]) ->
     policy, market, fleet = scene
     terms = terms_of(policy, market, market.classes[0])
     span = valid_span(AT, policy.benchmark_ttl_sec)
-    ((rows, _),) = rows_of(b"".join(map(pack, fleet)))
+    ((rows, _),) = rows_of(_block(fleet))
     for valued in Columns((terms,), span, heard_span(policy, AT)).value(rows):
         for number, index in enumerate(valued.indexes):
             assert repr(valued.prospects(number, rows[index])) == repr(assess(fleet[index], terms, span))
@@ -161,6 +171,8 @@ def test_ordinary_machines_are_decided_in_columns() -> None:
     fleet = [plain, flagged, fewer, plain._replace(machine_id=4)]
     policy = a_policy(candidates=PROJECTS)
     market = a_market(dict.fromkeys(PROJECTS, 1.0), machines=RUNNABLE)
-    kept, decided = Rules(policy, market).decide_block(b"".join(map(pack, fleet)))
-    assert [record for stay in kept for record in stay.records] == [pack(fleet[0]), pack(fleet[3])]
+    kept, decided = Rules(policy, market).decide_block(_block(fleet))
+    assert [head for stay in kept for head in stay.heads] == [
+        pack(fleet[each])[:HEAD_BYTES] for each in (0, 3)
+    ]
     assert [each.machine.machine_id for each in decided] == [2, 3]

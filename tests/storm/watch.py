@@ -44,8 +44,10 @@ _OF_PEOPLE: Final = frozenset({"policies_that_cannot_tick", "policies_without_le
 
 _DECISIONS: Final = """
 select t.id as tick_id, t.ticked_at, t.inputs, d.machine_id, d.action, d.reason, d.proposed, d.from_project, d.to_project,
-       d.run_config_id, d.current_net_cny_per_day as current_net, d.best_net_cny_per_day as best_net, d.figures
+       d.run_config_id, d.current_net_cny_per_day as current_net, d.best_net_cny_per_day as best_net,
+       d.figures || coalesce(v.entries, '') as record
 from smart_schedule_machine_decisions d join smart_schedule_ticks t on t.id = d.tick_id and t.ticked_at = d.ticked_at
+left join smart_schedule_benchmark_versions v on v.id = d.benchmarks_version
 order by t.id, d.machine_id
 """
 _COMPARED: Final = ("from_project", "to_project", "run_config_id", "current_net", "best_net")
@@ -150,10 +152,10 @@ class Watch:
                 inputs[tick] = stored_inputs.load(row["inputs"])
                 self._tariff_was_read(*inputs[tick])
             policy, market = inputs[tick]
-            machine, end = unpack(row["figures"])
+            machine, end = unpack(row["record"])
             verdict = explain(policy, market, machine).verdict
             wrong = [name for name in _COMPARED if getattr(verdict, name) != row[name]]
-            if str(verdict.action) != row["proposed"] or end != len(row["figures"]):
+            if str(verdict.action) != row["proposed"] or end != len(row["record"]):
                 wrong.append("proposed")
             held_back = verdict.action in MOVES and row["action"] == "skip"
             if not held_back and (str(verdict.action), str(verdict.reason)) != (row["action"], row["reason"]):

@@ -7,7 +7,10 @@ import struct
 import pytest
 
 from blsflow.adapters.postgres.copying import DecisionSpool, RecordReader
+from blsflow.domain.decide import Decided
+from blsflow.domain.machine import Machine
 from blsflow.domain.reasons import Action, Reason
+from blsflow.domain.record import HEAD_BYTES
 from blsflow.domain.verdict import Kept, Verdict
 
 _SIGNATURE = b"PGCOPY\n\xff\r\n\0" + bytes(8)
@@ -74,28 +77,36 @@ def test_a_large_value_is_whole() -> None:
     assert read(*(whole[i : i + 8192] for i in range(0, len(whole), 8192))) == [value, b"next"]
 
 
+def _head(machine_id: int) -> bytes:
+    return struct.pack(">q", machine_id) + bytes(HEAD_BYTES - 8)
+
+
+def _decided(machine_id: int, version: int, verdict: Verdict) -> Decided:
+    return Decided(_head(machine_id), version, Machine(machine_id, 0, 1), verdict)
+
+
 def _spooled(count: int) -> io.BytesIO:
     spool = DecisionSpool(tick_id=7, ticked_at_us=1_767_225_600_123_456)
     verdict = Verdict(Action.KEEP, Reason.ALREADY_BEST, 1, None, None, math.nan, -1.5)
     for machine_id in range(count):
-        record = struct.pack(">q", machine_id) + bytes(92)
-        spool.add(record, verdict, action="keep", reason="x", attempt_id=None)
+        spool.add(_decided(machine_id, 0, verdict), action="keep", reason="x", attempt_id=None)
     return io.BytesIO(b"".join(spool.finish()))
 
 
 def test_machines_kept_in_columns_are_the_same_rows() -> None:
     """R3.2: decisions to keep that are added at once are stored as those that are added one by one, byte for byte."""
-    records = [struct.pack(">q", machine_id) + bytes(92) for machine_id in range(3)]
-    kept = Kept(Reason.GAIN_BELOW_RATIO, [0, 1, 2], [7, 8, 7], [1.5, -0.0, 2.5], [2.0, 3.0, 4.0], records)
+    heads, versions = [_head(machine_id) for machine_id in range(3)], [5, 2**40, 6]
+    nets = [1.5, -0.0, 2.5], [2.0, 3.0, 4.0]
+    kept = Kept(Reason.GAIN_BELOW_RATIO, [0, 1, 2], [7, 8, 7], *nets, heads, versions)
     at_once = DecisionSpool(tick_id=7, ticked_at_us=1_767_225_600_123_456)
     at_once.keep(kept)
-    at_once.keep(Kept(Reason.ALREADY_BEST, [], [], [], [], []))
+    at_once.keep(Kept(Reason.ALREADY_BEST, [], [], [], [], [], []))
     singly = DecisionSpool(tick_id=7, ticked_at_us=1_767_225_600_123_456)
-    for record, project, current, best in zip(
-        records, kept.from_projects, kept.current_nets, kept.best_nets, strict=True
+    for number, (version, project, current, best) in enumerate(
+        zip(versions, kept.from_projects, *nets, strict=True)
     ):
         verdict = Verdict(Action.KEEP, kept.reason, project, None, None, current, best)
-        singly.add(record, verdict, action="keep", reason=kept.reason, attempt_id=None)
+        singly.add(_decided(number, version, verdict), action="keep", reason=kept.reason, attempt_id=None)
     assert b"".join(at_once.finish()) == b"".join(singly.finish())
 
 
@@ -114,7 +125,7 @@ def test_the_spool_rolls_over_to_disk_at_its_limit(monkeypatch: pytest.MonkeyPat
     verdict = Verdict(Action.KEEP, Reason.ALREADY_BEST)
     rolled = []
     for _ in range(10):
-        spool.add(bytes(100), verdict, action="keep", reason="x", attempt_id=None)
+        spool.add(_decided(0, 1, verdict), action="keep", reason="x", attempt_id=None)
         rolled.append(spool._spool._rolled)  # type: ignore[attr-defined]
     assert not rolled[0]
     assert rolled[-1]

@@ -6,7 +6,7 @@ import struct
 import pytest
 
 from blsflow.domain.machine import FLAGGED, UNKNOWN, Benchmark, Machine
-from blsflow.domain.record import pack, unpack, unpack_all
+from blsflow.domain.record import HEAD_BYTES, machines_of, pack, pack_versioned, rows_of, unpack, unpack_all
 from tests.scenes import a_machine
 
 FULL = Machine(
@@ -57,6 +57,39 @@ def test_records_end_to_end() -> None:
         assert [machine.machine_id for machine in unpack_all(buffer)] == [1, 5, 2]
         assert b"".join(map(pack, unpack_all(buffer))) == block
     assert list(unpack_all(b"")) == []
+
+
+def test_a_tick_reads_each_record_with_the_version_of_its_benchmarks() -> None:
+    """R3.2: a row has its record's fields and the version after them; its head is what a decision keeps of the record."""
+    machines = [
+        a_machine(machine_id=each, measured=range(1, most)) for each, most in ((1, 3), (2, 5), (3, 3), (4, 1))
+    ]
+    versions = {1: 2**40, 2: 7, 3: -1, 4: 0}
+    block = b"".join(pack_versioned(machine, versions[machine.machine_id]) for machine in machines)
+    found = {
+        row[0]: (len(row), row[-1], head)
+        for rows, heads in rows_of(block)
+        for row, head in zip(rows, heads, strict=True)
+    }
+    assert found == {
+        machine.machine_id: (
+            15 + 5 * len(machine.benchmarks) + 1,
+            versions[machine.machine_id],
+            pack(machine)[:HEAD_BYTES],
+        )
+        for machine in machines
+    }
+    assert list(map(pack, machines_of(block))) == list(map(pack, machines))
+    assert machines_of(b"") == []
+    assert list(rows_of(b"")) == []
+
+
+def test_a_cut_block_is_refused() -> None:
+    """R3.10: half a machine at the end of a block is not passed over."""
+    block = pack_versioned(FULL, 1) + pack_versioned(a_machine(machine_id=2**41), 2)
+    for cut in (1, 8, 9, 40):
+        with pytest.raises(struct.error):
+            list(rows_of(block[:-cut]))
 
 
 @pytest.mark.parametrize("cut", [1, 33, 34, 100, 147])

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from blsflow.domain.machine import FLAGGED, Status
 from blsflow.domain.prospects import TIE_RATIO, Prospects
-from blsflow.domain.record import FIGURES_PER_BENCHMARK, FIRST_FIGURE, PROJECT
+from blsflow.domain.record import FIGURES_PER_BENCHMARK, FIRST_FIGURE, PROJECT, VERSION
 from blsflow.domain.units import MIN_HASHING_POWER_W
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ class Columns:
                 and oldest <= row[_REPORTED_AT] <= newest
             ):
                 alike.setdefault(
-                    (open_bits[row[_CLASS]], row[FIRST_FIGURE::FIGURES_PER_BENCHMARK]), []
+                    (open_bits[row[_CLASS]], row[FIRST_FIGURE:VERSION:FIGURES_PER_BENCHMARK]), []
                 ).append(index)
         for key, indexes in alike.items():
             if key not in self._plans:

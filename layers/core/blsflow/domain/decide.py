@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from blsflow.domain.guards import Guards
 from blsflow.domain.policy import Mode
 from blsflow.domain.profit_guard import ProfitGuard
-from blsflow.domain.record import rows_of, whole_machine_of
+from blsflow.domain.record import VERSION, rows_of, whole_machine_of
 from blsflow.domain.time_window import TimeWindow
 from blsflow.domain.verdict import Kept, Verdict, skip
 
@@ -18,9 +18,10 @@ if TYPE_CHECKING:
 
 
 class Decided(NamedTuple):
-    """A machine with its record and what was decided for it."""
+    """A machine with its record's head, the version of its benchmarks (0: it has none), and what was decided for it."""
 
-    record: bytes
+    head: bytes
+    version: int
     machine: Machine
     verdict: Verdict
 
@@ -51,19 +52,19 @@ class Rules:
         """
         kept: list[Kept] = []
         decided: list[Decided] = []
-        for rows, records in rows_of(block):
+        for rows, heads in rows_of(block):
             others: dict[int, tuple[Machine, Verdict]] = {}
             settled: set[int] = set()
             if isinstance(self._mode, ProfitGuard):
-                stay, others = self._mode.decide_rows(rows, records)
+                stay, others = self._mode.decide_rows(rows, heads)
                 settled.update(*(each.indexes for each in stay))
                 kept += stay
             for index, row in enumerate(rows):
                 if index in others:
-                    decided.append(Decided(records[index], *others[index]))
+                    decided.append(Decided(heads[index], row[VERSION], *others[index]))
                 elif index not in settled:
                     machine = whole_machine_of(row)
-                    decided.append(Decided(records[index], machine, self.decide(machine)))
+                    decided.append(Decided(heads[index], row[VERSION], machine, self.decide(machine)))
         decided.sort(key=_machine_id)
         return kept, decided
 

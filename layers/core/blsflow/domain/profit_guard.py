@@ -26,7 +26,7 @@ from blsflow.domain.prospects import (
     worth_measuring,
 )
 from blsflow.domain.reasons import Action, Reason
-from blsflow.domain.record import PROJECT, PROJECT_SINCE, machine_of
+from blsflow.domain.record import PROJECT, PROJECT_SINCE, VERSION, machine_of
 from blsflow.domain.terms import Terms, terms_of
 from blsflow.domain.verdict import Kept, Verdict, keep
 
@@ -78,13 +78,13 @@ class ProfitGuard:
         return self._decide_mining(machine, terms, prospects, prospects.current_net)
 
     def decide_rows(
-        self, rows: list[tuple[Any, ...]], records: list[bytes]
+        self, rows: list[tuple[Any, ...]], heads: list[bytes]
     ) -> tuple[list[Kept], dict[int, tuple[Machine, Verdict]]]:
         """The verdicts of the ordinary machines among those of some rows: in columns where they stay, of others by index.
 
         They are those of `decide`, and nothing keeps such a machine out of the tick. The machines come without benchmarks.
         """
-        kept = {reason: Kept(reason, [], [], [], [], []) for reason in _HELD}
+        kept = {reason: Kept(reason, [], [], [], [], [], []) for reason in _HELD}
         moved: dict[int, tuple[Machine, Verdict]] = {}
         best_already, policy, now = kept[Reason.ALREADY_BEST], self._policy, self._now
         for valued in self._columns.value(rows):
@@ -108,7 +108,8 @@ class ProfitGuard:
                 stay.current_nets.append(current)
                 stay.best_nets.append(best)
         for stay in kept.values():
-            stay.records.extend([records[index] for index in stay.indexes])
+            stay.heads.extend([heads[index] for index in stay.indexes])
+            stay.versions.extend([rows[index][VERSION] for index in stay.indexes])
             stay.from_projects.extend([rows[index][PROJECT] for index in stay.indexes])
         return list(kept.values()), moved
 

@@ -1,7 +1,8 @@
-"""The binary record of a machine's inputs: what a tick reads, and what each decision keeps (R3.2).
+"""The binary record of a machine's inputs: what a tick reads, and what each decision refers to (R3.2).
 
-The database builds it with ``int8send`` and ``float8send`` (big-endian), the tick decodes it, decides on it,
-and stores the same bytes beside the decision: what was stored *is* what was decided on.
+The database builds it with ``int8send`` and ``float8send`` (big-endian); the tick decodes it and decides on it. Beside the
+decision it stores the head of the same bytes, and by its id the version of the benchmarks that followed, which the
+database keeps: what a decision refers to *is* what was decided on.
 
 ::
 
@@ -9,6 +10,8 @@ and stores the same bytes beside the decision: what was stored *is* what was dec
                                hashrate_hs, power_w, project_since, reported_at,
                                overridden_by, allow_bits, deny_bits, number of benchmarks
     each    >qdddB             project_id, hashrate_hs, power_w, sampled_at, flags
+
+In the block that a tick reads, each record is followed by the version of its benchmarks, ``>q`` (0: it has none).
 
 NaN is unknown. There is no version in it: a tick's shared inputs say which layout its records have.
 """
@@ -27,14 +30,18 @@ if TYPE_CHECKING:
 LAYOUT = 1
 
 _HEADER = struct.Struct(">qiBBBBqddddqQQH")
+HEAD_BYTES: Final = _HEADER.size
 _BENCHMARK = struct.Struct(">qdddB")
 _COUNT = struct.Struct(">H")
+_VERSION = struct.Struct(">q")
 _COUNT_AT: Final = _HEADER.size - _COUNT.size
 PROJECT: Final = 6
 PROJECT_SINCE: Final = 9
 FIRST_FIGURE: Final = 15
 """Where a row has the running project and since when it runs, and where its benchmarks begin."""
 FIGURES_PER_BENCHMARK: Final = 5
+VERSION: Final = -1
+"""Where a row has the version of its benchmarks."""
 # Half the cost of _make, once per machine, and per machine and project.
 _as_machine = partial(tuple.__new__, Machine)
 _as_benchmark = partial(tuple.__new__, Benchmark)
@@ -62,25 +69,39 @@ def pack(machine: Machine) -> bytes:
     return header + b"".join([_BENCHMARK.pack(*benchmark) for benchmark in machine.benchmarks])
 
 
+def pack_versioned(machine: Machine, version: int) -> bytes:
+    """The machine's record as a tick reads it, followed by the version of its benchmarks."""
+    return pack(machine) + _VERSION.pack(version)
+
+
 def unpack(buffer: bytes | memoryview, offset: int = 0) -> tuple[Machine, int]:
     """The machine whose record starts at `offset`, and where the next starts; `struct.error` if cut short."""
     layout = _layout(_count_at(buffer, offset))
     row = layout.unpack_from(buffer, offset)
-    return whole_machine_of(row), offset + layout.size
+    return _machine(row, row[FIRST_FIGURE:]), offset + layout.size
 
 
 def rows_of(block: bytes) -> Iterator[tuple[list[tuple[Any, ...]], list[bytes]]]:
-    """All records of a block with their rows: the fields in their order, those of benchmarks one after the other.
+    """All records of a tick's block as rows, with their heads.
 
-    Records with as many benchmarks come together, in their order, so that their rows have the same columns.
+    A row has the fields in their order, those of benchmarks one after the other, and the version. Records with as many
+    benchmarks come together, in their order, so that their rows have the same columns.
     """
-    size = _layout(_count_at(block, 0)).size if block else 1
+    if not block:
+        return
+    size = _versioned_layout(_count_at(block, 0)).size
     high, low = block[_COUNT_AT::size], block[_COUNT_AT + 1 :: size]
-    records = [block[start : start + size] for start in range(0, len(block), size)]
-    alike = len(records) * size == len(block) and len(set(high)) <= 1 and len(set(low)) <= 1
-    for alike_records in [records] if alike else _by_count(block):
-        joined = block if alike else b"".join(alike_records)
-        yield list(_layout(_count_at(joined, 0)).iter_unpack(joined)), alike_records
+    alike = len(block) % size == 0 and len(set(high)) == len(set(low)) == 1
+    for records in [block] if alike else _by_count(block):
+        layout = _versioned_layout(_count_at(records, 0))
+        starts = range(0, len(records), layout.size)
+        yield list(layout.iter_unpack(records)), [records[start : start + HEAD_BYTES] for start in starts]
+
+
+def machines_of(block: bytes) -> list[Machine]:
+    """All machines of a tick's block, in their order."""
+    machines = [whole_machine_of(row) for rows, _ in rows_of(block) for row in rows]
+    return sorted(machines, key=_machine_id)
 
 
 def machine_of(row: tuple[Any, ...]) -> Machine:
@@ -97,23 +118,27 @@ def machine_of(row: tuple[Any, ...]) -> Machine:
 
 def whole_machine_of(row: tuple[Any, ...]) -> Machine:
     """The machine of a row, with its benchmarks."""
-    return machine_of(row)._replace(benchmarks=_benchmarks_of(row))
+    return _machine(row, row[FIRST_FIGURE:VERSION])
 
 
-def _benchmarks_of(row: tuple[Any, ...]) -> tuple[Benchmark, ...]:
-    each = [iter(row[FIRST_FIGURE:])] * FIGURES_PER_BENCHMARK
-    return tuple(map(_as_benchmark, zip(*each, strict=True)))
+def _machine(row: tuple[Any, ...], figures: tuple[Any, ...]) -> Machine:
+    each = [iter(figures)] * FIGURES_PER_BENCHMARK
+    return machine_of(row)._replace(benchmarks=tuple(map(_as_benchmark, zip(*each, strict=True))))
 
 
-def _by_count(block: bytes) -> list[list[bytes]]:
+def _machine_id(machine: Machine) -> int:
+    return machine.machine_id
+
+
+def _by_count(block: bytes) -> list[bytes]:
     found: dict[int, list[bytes]] = {}
     offset, end = 0, len(block)
     while offset < end:
         count = _count_at(block, offset)
-        after = offset + _layout(count).size
+        after = offset + _versioned_layout(count).size
         found.setdefault(count, []).append(block[offset:after])
         offset = after
-    return list(found.values())
+    return [b"".join(records) for records in found.values()]
 
 
 def _count_at(buffer: bytes | memoryview, offset: int) -> int:
@@ -124,6 +149,11 @@ def _count_at(buffer: bytes | memoryview, offset: int) -> int:
 @cache
 def _layout(count: int) -> struct.Struct:
     return struct.Struct(_HEADER.format + _BENCHMARK.format.removeprefix(">") * count)
+
+
+@cache
+def _versioned_layout(count: int) -> struct.Struct:
+    return struct.Struct(_layout(count).format + _VERSION.format.removeprefix(">"))
 
 
 def unpack_all(buffer: bytes | memoryview) -> Iterator[Machine]:

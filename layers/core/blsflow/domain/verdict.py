@@ -31,14 +31,18 @@ class Verdict(NamedTuple):
 
 
 class Kept(NamedTuple):
-    """Machines of a block, side by side, that stay as they are for one reason; nets in CNY per day."""
+    """Machines of a block, side by side, that stay as they are for one reason; nets in CNY per day.
+
+    ``heads`` are those of their records, ``versions`` those of their benchmarks.
+    """
 
     reason: Reason
     indexes: list[int]
     from_projects: list[int]
     current_nets: list[float]
     best_nets: list[float]
-    records: list[bytes]
+    heads: list[bytes]
+    versions: list[int]
 
 
 def skip(machine: Machine, reason: Reason) -> Verdict:

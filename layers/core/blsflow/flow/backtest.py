@@ -19,7 +19,7 @@ from blsflow.domain.backtest import (
     steps_of,
 )
 from blsflow.domain.gates import Gates
-from blsflow.domain.record import unpack_all
+from blsflow.domain.record import machines_of
 from blsflow.domain.replay_ledger import MAX_MACHINE_STEPS
 from blsflow.domain.tariff import TariffPrice
 from blsflow.domain.valuation import overriding
@@ -94,7 +94,7 @@ def backtest(  # noqa: PLR0913 - which policy, which past, whose, and how finely
 
     def take(block: bytes) -> None:
         nonlocal found
-        for machine in unpack_all(block):
+        for machine in machines_of(block):
             found += 1
             if found * steps <= limit:
                 machines.append(machine)

@@ -168,7 +168,8 @@ def _decide_machines(  # noqa: PLR0913, PLR0917 - the hot loop's names, bound on
             tally.keep(stay)
             if sink is not None:
                 sink.keep(stay)
-        for record, machine, verdict in decided:
+        for each in decided:
+            _, _, machine, verdict = each
             action, reason, attempt_id = verdict.action, verdict.reason, None
             if action in MOVES:
                 if why_withheld is not None:
@@ -181,7 +182,7 @@ def _decide_machines(  # noqa: PLR0913, PLR0917 - the hot loop's names, bound on
             if verdict.benchmark_requests:
                 tally.ask(machine, verdict, valuation.market)
             if sink is not None:
-                sink.add(record, verdict, action=action, reason=reason, attempt_id=attempt_id)
+                sink.add(each, action=action, reason=reason, attempt_id=attempt_id)
 
     above = overriding(begun.policy, inputs.others, inputs.classes, now=begun.ticked_at)
     tx.read_machines(begun.policy, inputs, above, take)

@@ -14,14 +14,14 @@ from blsflow.domain.freeze import Freeze, TickFailure, freeze_for, tick_failure
 from blsflow.domain.gates import Gates, withheld
 from blsflow.domain.machine import FOREIGN, STOPPED_BY_HUMAN, STOPPED_BY_SCHEDULER, Status
 from blsflow.domain.policy import ExecutionMode
-from blsflow.domain.record import pack, rows_of, unpack
+from blsflow.domain.record import VERSION, machines_of, pack_versioned, rows_of, whole_machine_of
 from blsflow.domain.valuation import overriding, value_market
 from blsflow.domain.verdict import MOVES
 from blsflow.flow.control import UnknownPolicy
 from blsflow.flow.tally import Tally
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Container, Mapping
 
     from blsflow.domain.machine import Machine
     from blsflow.domain.policy import Policy
@@ -59,35 +59,44 @@ class _Sample:
         self._rules = rules
         self._foreign = foreign
         self._limit = limit
-        self._movers: list[bytes] = []
-        self._others: list[bytes] = []
+        self._movers: list[Machine] = []
+        self._others: list[Machine] = []
         self.tally = Tally()
 
     def take(self, block: bytes) -> None:
-        kept, decided = self._rules.decide_block(self._as_it_is(block))
+        """Decide for all machines of a block."""
+        block = self._as_it_is(block)
+        kept, decided = self._rules.decide_block(block)
+        moving = set()
         for each in kept:
             self.tally.keep(each)
-            self._others += each.records[: self._limit - len(self._others)]
-        for record, _, verdict in decided:
+        for _, _, machine, verdict in decided:
             self.tally.add(verdict, verdict.action, verdict.reason)
-            shown = self._movers if verdict.action in MOVES else self._others
+            if verdict.action in MOVES:
+                moving.add(machine.machine_id)
+        if moving or len(self._others) < self._limit:
+            self._show(block, moving)
+
+    def _show(self, block: bytes, moving: Container[int]) -> None:
+        for machine in machines_of(block):
+            shown = self._movers if machine.machine_id in moving else self._others
             if len(shown) < self._limit:
-                shown.append(record)
+                shown.append(machine)
 
     def _as_it_is(self, block: bytes) -> bytes:
         """Return the block with what others did to its machines as the new state of affairs."""
-        if not self._foreign:
+        changed = self._foreign
+        if not changed:
             return block
         return b"".join(
-            record
-            if (changed_to := self._foreign.get(row[0])) is None
-            else pack(_adopted(unpack(record)[0], changed_to))
-            for rows, records in rows_of(block)
-            for row, record in zip(rows, records, strict=True)
+            pack_versioned(_adopted(machine, changed[row[0]]) if row[0] in changed else machine, row[VERSION])
+            for rows, _ in rows_of(block)
+            for row, machine in zip(rows, map(whole_machine_of, rows), strict=True)
         )
 
     def shown(self) -> tuple[Machine, ...]:
-        return tuple(unpack(record)[0] for record in (self._movers + self._others)[: self._limit])
+        """Return the machines to show."""
+        return tuple((self._movers + self._others)[: self._limit])
 
 
 def _adopted(machine: Machine, status: Status) -> Machine:

@@ -41,8 +41,8 @@ class Tally:
 
     def keep(self, kept: Kept) -> None:
         """Count machines that stay as they are."""
-        self.machines += len(kept.records)
-        self._counts[Action.KEEP, kept.reason] += len(kept.records)
+        self.machines += len(kept.heads)
+        self._counts[Action.KEEP, kept.reason] += len(kept.heads)
 
     def ask(self, machine: Machine, verdict: Verdict, market: Market) -> None:
         """Ask for the benchmarks that a verdict misses, within what a class of machines needs."""

@@ -153,7 +153,11 @@ def explain_decision(
         policy, market = stored_inputs.load(stored["inputs"])
     except stored_inputs.UnreadableInputs as error:
         raise UnreadableDecision(f"tick {tick_id}: {error}") from error
-    machine, _ = unpack(stored["figures"])
+    if stored["record"] is None:
+        raise UnreadableDecision(
+            f"tick {tick_id}: the benchmarks of machine {machine_id} belong to somebody else by now"
+        )
+    machine, _ = unpack(stored["record"])
     explanation = explain(policy, market, machine)
     return ExplainedDecision(
         stored=stored,

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from blsflow.domain.conversation import (
         StartOutcome,
     )
+    from blsflow.domain.decide import Decided
     from blsflow.domain.events import LogEvent, Notification
     from blsflow.domain.execution import SubmitOutcome
     from blsflow.domain.freeze import Freeze
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
     from blsflow.domain.sampling import BenchmarkRequest
     from blsflow.domain.scan import ScanPlan
     from blsflow.domain.settle import OpenAttempt, Settlement
-    from blsflow.domain.verdict import Kept, Verdict
+    from blsflow.domain.verdict import Kept
     from blsflow.ports.converse import OpenCancel, OpenRun, SettledRun, StartedRun
     from blsflow.ports.decide import BegunTick, NewAttempt, PreparedAttempts, TickResult
     from blsflow.ports.execute import Dispatch, NotBegun
@@ -64,10 +65,8 @@ if TYPE_CHECKING:
 class DecisionSink(Protocol):
     """Takes a tick's decisions one by one and stores them in one go; memory stays flat whatever the fleet's size."""
 
-    def add(
-        self, record: bytes, verdict: Verdict, *, action: str, reason: str, attempt_id: UUID | None
-    ) -> None:
-        """Add one decision; ``record`` is the machine's packed input, stored as the explanation."""
+    def add(self, decided: Decided, *, action: str, reason: str, attempt_id: UUID | None) -> None:
+        """Add one decision, and what was made of its verdict."""
 
     def keep(self, kept: Kept) -> None:
         """Add the decisions to leave some machines as they are, which no policy outranks."""

@@ -14,11 +14,14 @@ from itertools import repeat
 from operator import itemgetter
 from typing import TYPE_CHECKING, Final
 
+from blsflow.domain.record import HEAD_BYTES
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from typing import BinaryIO
     from uuid import UUID
 
+    from blsflow.domain.decide import Decided
     from blsflow.domain.verdict import Kept, Verdict
 
 _SIGNATURE: Final = b"PGCOPY\n\xff\r\n\0" + struct.pack(">ii", 0, 0)
@@ -86,6 +89,9 @@ _NULL: Final = struct.pack(">i", -1)
 _NOBODY: Final = bytes(8)
 _EIGHT: Final = struct.pack(">i", 8)
 _NOWHERE: Final = _NULL + _NULL + _EIGHT
+_NOBODYS: Final = _NULL + _NULL + _EIGHT
+"""No overriding policy, no attempt, and a version follows."""
+_HEAD_LENGTH: Final = struct.pack(">i", HEAD_BYTES)
 _MACHINE: Final = itemgetter(slice(0, 8))
 _PARTS: Final = 4096
 """So many pieces of rows, half a thousand rows, are put together before they are written."""
@@ -94,7 +100,7 @@ _EPOCH_OFFSET_US: Final = 946_684_800_000_000
 
 DECISION_COLUMNS: Final = (
     "ticked_at, tick_id, machine_id, action, reason, proposed, from_project, to_project, run_config_id, "
-    "current_net_cny_per_day, best_net_cny_per_day, overridden_by, attempt_id, figures"
+    "current_net_cny_per_day, best_net_cny_per_day, overridden_by, attempt_id, benchmarks_version, figures"
 )
 
 
@@ -104,46 +110,45 @@ class DecisionSpool:
     def __init__(self, *, tick_id: int, ticked_at_us: int) -> None:
         self._spool: BinaryIO = tempfile.SpooledTemporaryFile(max_size=_SPOOL_BYTES)  # type: ignore[assignment]  # noqa: SIM115 - outlives this call, closed by its owner
         self._spool.write(_SIGNATURE)
-        self._key = struct.pack(">h iq iq i", 14, 8, ticked_at_us - _EPOCH_OFFSET_US, 8, tick_id, 8)
+        self._key = struct.pack(">h iq iq i", 15, 8, ticked_at_us - _EPOCH_OFFSET_US, 8, tick_id, 8)
         self._texts: dict[tuple[str, str, str], bytes] = {}
         self._parts: list[bytes] = []
 
-    def add(
-        self, record: bytes, verdict: Verdict, *, action: str, reason: str, attempt_id: UUID | None
-    ) -> None:
-        """Append one row; the machine's id is the record's first eight bytes, the overriding policy's stands at 56."""
+    def add(self, decided: Decided, *, action: str, reason: str, attempt_id: UUID | None) -> None:
+        """Append one row; the machine's id is the head's first eight bytes, the overriding policy's stands at 56."""
+        head, version, _, verdict = decided
         texts = action, reason, verdict.action
         encoded = self._texts.get(texts)
         if encoded is None:
             encoded = self._texts[texts] = b"".join(map(_text, texts))
-        overriding = record[56:64]
+        overriding = head[56:64]
         self._parts += (
             self._key,
-            record[:8],
+            head[:8],
             encoded,
             _outcome(verdict),
             _NULL if overriding == _NOBODY else b"\0\0\0\x08" + overriding,
             _NULL if attempt_id is None else b"\0\0\0\x10" + attempt_id.bytes,
-            _LENGTH.pack(len(record)),
-            record,
+            _INT8.pack(8, version) if version else _NULL,
+            _HEAD_LENGTH,
+            head,
         )
         if len(self._parts) >= _PARTS:
             self._flush()
 
     def keep(self, kept: Kept) -> None:
         """Append a row per machine, all of them at once."""
-        if not kept.records:
+        if not kept.heads:
             return
-        size = len(kept.records[0])
         texts = _text("keep") + _text(kept.reason) + _text("keep") + _EIGHT
-        end = _NULL + _NULL + _LENGTH.pack(size)
-        pack = _kept_row(len(self._key), len(texts), len(end), size)
+        pack = _kept_row(len(self._key), len(texts))
         self._flush()
         self._spool.write(
             b"".join(
                 map(
-                    pack, repeat(self._key), map(_MACHINE, kept.records), repeat(texts), kept.from_projects,
-                    repeat(_NOWHERE), kept.current_nets, repeat(_EIGHT), kept.best_nets, repeat(end), kept.records,
+                    pack, repeat(self._key), map(_MACHINE, kept.heads), repeat(texts), kept.from_projects,
+                    repeat(_NOWHERE), kept.current_nets, repeat(_EIGHT), kept.best_nets, repeat(_NOBODYS), kept.versions,
+                    repeat(_HEAD_LENGTH), kept.heads,
                 )
             )
         )  # fmt: skip
@@ -165,9 +170,14 @@ class DecisionSpool:
 
 
 @cache
-def _kept_row(key: int, texts: int, end: int, record: int) -> Callable[..., bytes]:
-    """Packs: key, machine, texts, running project, nowhere to go, net, length, best net, end, record; lengths in bytes."""
-    return struct.Struct(f">{key}s8s{texts}sq{len(_NOWHERE)}sd4sd{end}s{record}s").pack
+def _kept_row(key: int, texts: int) -> Callable[..., bytes]:
+    """Packs: key, machine, texts, running project, nowhere to go, net, length, best net, nobody's, version, length, head.
+
+    What comes in other lengths is said in bytes.
+    """
+    return struct.Struct(
+        f">{key}s8s{texts}sq{len(_NOWHERE)}sd4sd{len(_NOBODYS)}sq{len(_HEAD_LENGTH)}s{HEAD_BYTES}s"
+    ).pack
 
 
 def _text(value: str) -> bytes:

@@ -228,7 +228,8 @@ select (select count(*) from smart_schedule_attempts where ended_at is null and 
 
 -- name: prune_history
 -- What is not partitioned is dropped past its retention a page at a time, oldest first: ticks, attempts that have ended,
--- and how the feed was read. Occurrences and benchmark runs stay: they are the history.
+-- how the feed was read, and benchmarks that no decision kept names any more (decisions go by whole days). Occurrences and
+-- benchmark runs stay: they are the history.
 with old_ticks as (
     delete from smart_schedule_ticks
     where id in (select id from smart_schedule_ticks order by id limit :page_size::integer)
@@ -244,9 +245,15 @@ with old_ticks as (
     where id in (select id from smart_schedule_profit_fetches order by id limit :page_size::integer)
       and fetched_at < now() - make_interval(days => :keep_days::integer)
     returning 1
+), old_benchmarks as (
+    delete from smart_schedule_benchmark_versions
+    where id in (select id from smart_schedule_benchmark_versions
+                 where superseded_at < now() - make_interval(days => :keep_days::integer + 2)
+                 order by superseded_at limit :page_size::integer)
+    returning 1
 )
 select (select count(*) from old_ticks) as ticks, (select count(*) from old_machines) as attempt_machines,
-       (select count(*) from old_fetches) as fetches
+       (select count(*) from old_fetches) as fetches, (select count(*) from old_benchmarks) as benchmarks
 
 -- name: prune_attempts
 -- Ended attempts past retention none of whose machines is left.

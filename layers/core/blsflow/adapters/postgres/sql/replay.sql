@@ -21,10 +21,12 @@ select id, inputs from smart_schedule_ticks where id = any (:tick_ids::bigint[])
 -- The machines' records of some ticks, tick after tick in the order of time, in blocks of up to 1,024 machine ids, each
 -- behind the id of its tick. The times are said twice so that only the partitions that hold them are read.
 copy (
-    select int8send(d.tick_id) || string_agg(d.figures, ''::bytea order by d.machine_id)
+    select int8send(d.tick_id) || string_agg(d.figures || coalesce(v.entries, ''), ''::bytea order by d.machine_id)
     from smart_schedule_ticks t
     join smart_schedule_machine_decisions d on d.tick_id = t.id and d.ticked_at = t.ticked_at
+    left join smart_schedule_benchmark_versions v on v.id = d.benchmarks_version
     where t.id = any (:tick_ids::bigint[]) and d.tick_id = any (:tick_ids::bigint[])
+      and (d.benchmarks_version is null or v.id is not null)
       and d.ticked_at between :first::timestamptz and :last::timestamptz
     group by t.ticked_at, d.tick_id, d.machine_id >> 10
     order by t.ticked_at, d.tick_id, d.machine_id >> 10

@@ -46,8 +46,10 @@ order by d.ticked_at desc, d.tick_id desc limit :page_size::integer
 -- One decision with all that it came from: the tick's shared inputs and the machine's own record.
 select t.id as tick_id, t.policy_id, t.ticked_at, t.execution_mode, t.inputs, d.machine_id, d.action, d.reason, d.proposed,
        d.from_project, d.to_project, d.run_config_id, d.current_net_cny_per_day as current_net,
-       d.best_net_cny_per_day as best_net, d.attempt_id, d.job_id, d.figures
+       d.best_net_cny_per_day as best_net, d.attempt_id, d.job_id,
+       case when d.benchmarks_version is null or v.id is not null then d.figures || coalesce(v.entries, '') end as record
 from smart_schedule_ticks t join smart_schedule_machine_decisions d on d.tick_id = t.id and d.ticked_at = t.ticked_at
+left join smart_schedule_benchmark_versions v on v.id = d.benchmarks_version
 where t.id = :tick_id::bigint and d.machine_id = :machine_id::bigint
   and (:tenant_id::text is null or t.tenant_id = :tenant_id)
 

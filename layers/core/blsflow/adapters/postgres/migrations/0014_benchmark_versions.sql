@@ -1,0 +1,77 @@
+-- What a decision was made on, without writing a machine's benchmarks anew at every tick: they are four fifths of its record
+-- and change a few times a month. Each version of them is kept here, and a decision names the one that it was made on.
+-- Decisions from before name none and have the whole record in their figures.
+
+create table smart_schedule_benchmark_versions (
+    id            bigint primary key,
+    machine_id    bigint not null,
+    entries       bytea not null,          -- in the layout of domain/record.py, in the order of projects
+    superseded_at timestamptz              -- when the next version took its place; dropped once no decision can name it
+);
+create unique index smart_schedule_benchmark_versions_current
+    on smart_schedule_benchmark_versions (machine_id) where superseded_at is null;
+create index smart_schedule_benchmark_versions_superseded
+    on smart_schedule_benchmark_versions (superseded_at) where superseded_at is not null;
+create sequence smart_schedule_benchmark_version_ids owned by smart_schedule_benchmark_versions.id;
+
+alter table smart_schedule_machine_benchmark_entries add column version bigint;
+update smart_schedule_machine_benchmark_entries set version = nextval('smart_schedule_benchmark_version_ids');
+alter table smart_schedule_machine_benchmark_entries
+    alter column version set not null, alter column version set default nextval('smart_schedule_benchmark_version_ids');
+insert into smart_schedule_benchmark_versions (id, machine_id, entries)
+    select version, machine_id, entries from smart_schedule_machine_benchmark_entries;
+
+alter table smart_schedule_machine_decisions add column benchmarks_version bigint;
+comment on column smart_schedule_machine_decisions.benchmarks_version is
+    'the benchmarks that it was made on; null: it had none, or they are in its figures';
+
+-- As before, and every version that a machine's entries take is kept.
+create or replace function smart_schedule_pack_benchmarks(machine_ids bigint[]) returns void language plpgsql as $$
+begin
+    insert into smart_schedule_machine_benchmark_entries (machine_id, entries)
+    select p.machine_id, p.entries from smart_schedule_packed_benchmarks(machine_ids) p order by p.machine_id
+    on conflict (machine_id) do nothing;
+    perform from smart_schedule_machine_benchmark_entries e where e.machine_id = any (machine_ids)
+    order by e.machine_id for update;
+    update smart_schedule_machine_benchmark_entries e
+    set entries = p.entries, version = nextval('smart_schedule_benchmark_version_ids')
+    from smart_schedule_packed_benchmarks(machine_ids) p
+    where e.machine_id = p.machine_id and e.entries <> p.entries;
+    update smart_schedule_benchmark_versions v
+    set superseded_at = now()
+    from smart_schedule_machine_benchmark_entries e
+    where e.machine_id = any (machine_ids) and v.machine_id = e.machine_id and v.superseded_at is null and v.id <> e.version;
+    insert into smart_schedule_benchmark_versions (id, machine_id, entries)
+    select e.version, e.machine_id, e.entries
+    from smart_schedule_machine_benchmark_entries e
+    where e.machine_id = any (machine_ids)
+      and not exists (select from smart_schedule_benchmark_versions v
+                      where v.machine_id = e.machine_id and v.superseded_at is null);
+end $$;
+
+create or replace function smart_schedule_benchmarks_changed() returns trigger language plpgsql as $$
+begin
+    case tg_op
+        when 'TRUNCATE' then
+            truncate smart_schedule_machine_benchmark_entries;
+            update smart_schedule_benchmark_versions set superseded_at = now() where superseded_at is null;
+        when 'UPDATE' then  -- of what is packed, that is: drifted readings, which are noted beside a benchmark, are not
+            perform smart_schedule_pack_benchmarks(array(
+                select distinct machine_id from changed c full join former f using (machine_id, project_id)
+                where (c.hashrate_hs, c.power_w, c.power_estimated, c.sampled_at, c.flagged, c.shared_from is null)
+                      is distinct from
+                      (f.hashrate_hs, f.power_w, f.power_estimated, f.sampled_at, f.flagged, f.shared_from is null)));
+        else
+            perform smart_schedule_pack_benchmarks(array(select distinct machine_id from changed));
+    end case;
+    return null;
+end $$;
+
+-- The view's columns were named when it was made.
+create or replace view smart_schedule_tenant.smart_schedule_machine_benchmark_entries as
+    select e.* from smart_schedule_machine_benchmark_entries e
+    where exists (select from machines m where m.id = e.machine_id and m.tenant_id = (select smart_schedule_tenant()));
+create view smart_schedule_tenant.smart_schedule_benchmark_versions as
+    select v.* from smart_schedule_benchmark_versions v
+    where exists (select from machines m where m.id = v.machine_id and m.tenant_id = (select smart_schedule_tenant()));
+grant select on smart_schedule_tenant.smart_schedule_benchmark_versions to blsflow_tenant;
