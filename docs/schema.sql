@@ -13,6 +13,7 @@ begin
     case tg_op
         when 'TRUNCATE' then
             truncate smart_schedule_machine_benchmark_entries;
+            update smart_schedule_benchmark_versions set superseded_at = now() where superseded_at is null;
         when 'UPDATE' then  -- of what is packed, that is: drifted readings, which are noted beside a benchmark, are not
             perform smart_schedule_pack_benchmarks(array(
                 select distinct machine_id from changed c full join former f using (machine_id, project_id)
@@ -119,9 +120,19 @@ begin
     perform from smart_schedule_machine_benchmark_entries e where e.machine_id = any (machine_ids)
     order by e.machine_id for update;
     update smart_schedule_machine_benchmark_entries e
-    set entries = p.entries
+    set entries = p.entries, version = nextval('smart_schedule_benchmark_version_ids')
     from smart_schedule_packed_benchmarks(machine_ids) p
     where e.machine_id = p.machine_id and e.entries <> p.entries;
+    update smart_schedule_benchmark_versions v
+    set superseded_at = now()
+    from smart_schedule_machine_benchmark_entries e
+    where e.machine_id = any (machine_ids) and v.machine_id = e.machine_id and v.superseded_at is null and v.id <> e.version;
+    insert into smart_schedule_benchmark_versions (id, machine_id, entries)
+    select e.version, e.machine_id, e.entries
+    from smart_schedule_machine_benchmark_entries e
+    where e.machine_id = any (machine_ids)
+      and not exists (select from smart_schedule_benchmark_versions v
+                      where v.machine_id = e.machine_id and v.superseded_at is null);
 end $$;
 
 CREATE FUNCTION public.smart_schedule_packed_benchmarks(machine_ids bigint[]) RETURNS TABLE(machine_id bigint, entries bytea)
@@ -355,6 +366,22 @@ CREATE TABLE public.smart_schedule_benchmark_runs (
     CONSTRAINT smart_schedule_benchmark_runs_state_check CHECK ((state = ANY (ARRAY['pending'::text, 'running'::text, 'restoring'::text, 'succeeded'::text, 'failed'::text, 'cancelled'::text])))
 );
 
+CREATE TABLE public.smart_schedule_benchmark_versions (
+    id bigint NOT NULL,
+    machine_id bigint NOT NULL,
+    entries bytea NOT NULL,
+    superseded_at timestamp with time zone
+);
+
+CREATE SEQUENCE public.smart_schedule_benchmark_version_ids
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1;
+
+ALTER SEQUENCE public.smart_schedule_benchmark_version_ids OWNED BY public.smart_schedule_benchmark_versions.id;
+
 CREATE TABLE public.smart_schedule_command_machines (
     command_id uuid NOT NULL,
     machine_id bigint NOT NULL,
@@ -465,7 +492,8 @@ ALTER TABLE public.smart_schedule_log_events ALTER COLUMN id ADD GENERATED ALWAY
 
 CREATE TABLE public.smart_schedule_machine_benchmark_entries (
     machine_id bigint NOT NULL,
-    entries bytea NOT NULL
+    entries bytea NOT NULL,
+    version bigint DEFAULT nextval('public.smart_schedule_benchmark_version_ids'::regclass) NOT NULL
 )
 WITH (fillfactor='70');
 
@@ -485,9 +513,12 @@ CREATE TABLE public.smart_schedule_machine_decisions (
     attempt_id uuid,
     job_id text,
     figures bytea NOT NULL,
+    benchmarks_version bigint,
     CONSTRAINT smart_schedule_machine_decisions_action_check CHECK ((action = ANY (ARRAY['keep'::text, 'switch'::text, 'start'::text, 'stop'::text, 'power_off'::text, 'benchmark_required'::text, 'skip'::text])))
 )
 PARTITION BY RANGE (ticked_at);
+
+COMMENT ON COLUMN public.smart_schedule_machine_decisions.benchmarks_version IS 'the benchmarks that it was made on; null: it had none, or they are in its figures';
 
 CREATE TABLE public.smart_schedule_machine_decisions_default (
     ticked_at timestamp with time zone CONSTRAINT smart_schedule_machine_decisions_ticked_at_not_null NOT NULL,
@@ -505,6 +536,7 @@ CREATE TABLE public.smart_schedule_machine_decisions_default (
     attempt_id uuid,
     job_id text,
     figures bytea CONSTRAINT smart_schedule_machine_decisions_figures_not_null NOT NULL,
+    benchmarks_version bigint,
     CONSTRAINT smart_schedule_machine_decisions_action_check CHECK ((action = ANY (ARRAY['keep'::text, 'switch'::text, 'start'::text, 'stop'::text, 'power_off'::text, 'benchmark_required'::text, 'skip'::text])))
 );
 
@@ -965,9 +997,20 @@ CREATE VIEW smart_schedule_tenant.projects AS
    FROM public.projects
   WHERE (tenant_id = ( SELECT public.smart_schedule_tenant() AS smart_schedule_tenant));
 
+CREATE VIEW smart_schedule_tenant.smart_schedule_benchmark_versions AS
+ SELECT id,
+    machine_id,
+    entries,
+    superseded_at
+   FROM public.smart_schedule_benchmark_versions v
+  WHERE (EXISTS ( SELECT
+           FROM public.machines m
+          WHERE ((m.id = v.machine_id) AND (m.tenant_id = ( SELECT public.smart_schedule_tenant() AS smart_schedule_tenant)))));
+
 CREATE VIEW smart_schedule_tenant.smart_schedule_machine_benchmark_entries AS
  SELECT machine_id,
-    entries
+    entries,
+    version
    FROM public.smart_schedule_machine_benchmark_entries e
   WHERE (EXISTS ( SELECT
            FROM public.machines m
@@ -1036,6 +1079,9 @@ ALTER TABLE ONLY public.smart_schedule_attempts
 
 ALTER TABLE ONLY public.smart_schedule_benchmark_runs
     ADD CONSTRAINT smart_schedule_benchmark_runs_pkey PRIMARY KEY (id);
+
+ALTER TABLE ONLY public.smart_schedule_benchmark_versions
+    ADD CONSTRAINT smart_schedule_benchmark_versions_pkey PRIMARY KEY (id);
 
 ALTER TABLE ONLY public.smart_schedule_command_machines
     ADD CONSTRAINT smart_schedule_command_machines_pkey PRIMARY KEY (command_id, machine_id);
@@ -1161,6 +1207,10 @@ CREATE INDEX smart_schedule_benchmark_runs_of_tenant ON public.smart_schedule_be
 CREATE UNIQUE INDEX smart_schedule_benchmark_runs_open ON public.smart_schedule_benchmark_runs USING btree (machine_id, project_id) WHERE (ended_at IS NULL);
 
 CREATE INDEX smart_schedule_benchmark_runs_waiting ON public.smart_schedule_benchmark_runs USING btree (not_before) WHERE (state = 'pending'::text);
+
+CREATE UNIQUE INDEX smart_schedule_benchmark_versions_current ON public.smart_schedule_benchmark_versions USING btree (machine_id) WHERE (superseded_at IS NULL);
+
+CREATE INDEX smart_schedule_benchmark_versions_superseded ON public.smart_schedule_benchmark_versions USING btree (superseded_at) WHERE (superseded_at IS NOT NULL);
 
 CREATE INDEX smart_schedule_commands_of_tenant ON public.smart_schedule_commands USING btree (tenant_id, requested_at DESC, id DESC);
 

@@ -104,6 +104,9 @@ def test_two_that_write_one_machines_benchmarks_at_once_lose_neither(session: Se
         assert second.is_alive()
         session.run("commit")
         second.join(20)
+    ((version,),) = session.run("select version from smart_schedule_machine_benchmark_entries")
+    kept = "select id from smart_schedule_benchmark_versions where superseded_at is null"
+    assert session.run(kept) == [[version]]
     assert _entries(session)[1] == _packed(
         Benchmark(11, 1e14, 3000.0, 1.6e9), Benchmark(12, 2e14, 3000.0, 1.6e9)
     )

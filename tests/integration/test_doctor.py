@@ -106,6 +106,12 @@ BREAKS: dict[str, tuple[str, ...]] = {
         .format(planned="now()", state="running", at="now()", ended="null"),
     ),
     "decisions_of_no_tick": (DECISION.format(at="now()", tick=987, machine=MACHINE, action="keep"),),
+    "decisions_without_their_benchmarks": (
+        ENDED_TICK,
+        TICK.format(machines=1),
+        DECISION.format(at=TICKED_AT, tick=TICK_ID, machine=MACHINE, action="keep"),
+        "update smart_schedule_machine_decisions set benchmarks_version = 987",
+    ),
     "ticks_without_their_decisions": (ENDED_TICK, TICK.format(machines=1)),
     "moves_without_attempt": (
         ENDED_TICK,

@@ -26,6 +26,7 @@ _WHILE_UNDER_WAY: Final = frozenset(
         "two_active_occurrences",
         "twice_recorded",
         "decisions_of_no_tick",
+        "decisions_without_their_benchmarks",
         "ticks_without_their_decisions",
         "moves_without_attempt",
         "machines_in_two_attempts",

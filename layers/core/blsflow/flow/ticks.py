@@ -56,7 +56,7 @@ class UnknownDecision(BlsflowError):
 
 
 class UnreadableDecision(BlsflowError):
-    """A stored decision of another version of this program."""
+    """A stored decision of another version of this program, or of a machine that has gone to another tenant."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -144,7 +144,7 @@ def machine_history(
 def explain_decision(
     store: Store, tick_id: int, machine_id: int, *, tenant_id: str | None = None
 ) -> ExplainedDecision:
-    """Compute a decision again, with the figures of each candidate; `UnreadableDecision` if another version stored it."""
+    """Compute a decision again, with the figures of each candidate; `UnreadableDecision` if it cannot be."""
     with store.transaction() as tx:
         stored = tx.stored_decision(tick_id, machine_id, tenant_id=tenant_id)
     if stored is None:
@@ -155,7 +155,7 @@ def explain_decision(
         raise UnreadableDecision(f"tick {tick_id}: {error}") from error
     if stored["record"] is None:
         raise UnreadableDecision(
-            f"tick {tick_id}: the benchmarks of machine {machine_id} belong to somebody else by now"
+            f"tick {tick_id}: machine {machine_id} has gone to another tenant, and its benchmarks with it"
         )
     machine, _ = unpack(stored["record"])
     explanation = explain(policy, market, machine)

@@ -44,6 +44,14 @@ from smart_schedule_machine_decisions d
 where d.ticked_at > now() - interval '1 day' and not exists (select from smart_schedule_ticks t where t.id = d.tick_id)
 group by d.tick_id, d.ticked_at limit :page_size::integer
 
+-- name: doctor_decisions_without_their_benchmarks
+-- The benchmarks that a decision was made on are kept, and are its machine's.
+select d.tick_id, d.benchmarks_version, count(*) as decisions
+from smart_schedule_machine_decisions d
+left join smart_schedule_benchmark_versions v on v.id = d.benchmarks_version and v.machine_id = d.machine_id
+where d.ticked_at > now() - interval '1 day' and d.benchmarks_version is not null and v.id is null
+group by d.tick_id, d.benchmarks_version limit :page_size::integer
+
 -- name: doctor_ticks_without_their_decisions
 -- A tick has exactly one decision per machine that it counted (within the retention of decisions).
 select t.id as tick_id, t.policy_id, t.machines, count(d.machine_id) as decisions
