@@ -14,7 +14,7 @@ from blsflow.domain.machine import FLAGGED, UNKNOWN, Benchmark, Machine, Status
 from blsflow.domain.policy import Mode
 from blsflow.domain.prospects import assess, valid_span
 from blsflow.domain.reasons import Action
-from blsflow.domain.record import HEAD_BYTES, pack, pack_versioned, rows_of
+from blsflow.domain.record import HEAD_BYTES, alike_of, pack, pack_versioned
 from blsflow.domain.tariff import TariffProblem
 from blsflow.domain.terms import terms_of
 from blsflow.domain.verdict import Verdict
@@ -154,10 +154,12 @@ def test_columns_value_like_rows(scene: tuple[Policy, Market, list[Machine]]) ->
     policy, market, fleet = scene
     terms = terms_of(policy, market, market.classes[0])
     span = valid_span(AT, policy.benchmark_ttl_sec)
-    ((rows, _),) = rows_of(_block(fleet))
-    for valued in Columns((terms,), span, heard_span(policy, AT)).value(rows):
+    (alike,) = alike_of(_block(fleet))
+    for valued in Columns((terms,), span, heard_span(policy, AT)).value(alike):
         for number, index in enumerate(valued.indexes):
-            assert repr(valued.prospects(number, rows[index])) == repr(assess(fleet[index], terms, span))
+            assert repr(valued.prospects(number, alike.rows[index])) == repr(
+                assess(fleet[index], terms, span)
+            )
 
 
 def test_ordinary_machines_are_decided_in_columns() -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from blsflow.domain.guards import Guards
 from blsflow.domain.policy import Mode
 from blsflow.domain.profit_guard import ProfitGuard
-from blsflow.domain.record import VERSION, rows_of, whole_machine_of
+from blsflow.domain.record import VERSION, alike_of
 from blsflow.domain.time_window import TimeWindow
 from blsflow.domain.verdict import Kept, Verdict, skip
 
@@ -52,19 +52,20 @@ class Rules:
         """
         kept: list[Kept] = []
         decided: list[Decided] = []
-        for rows, heads in rows_of(block):
-            others: dict[int, tuple[Machine, Verdict]] = {}
-            settled: set[int] = set()
+        for alike in alike_of(block):
+            stay: list[Kept] = []
+            moved: dict[int, tuple[Machine, Verdict]] = {}
             if isinstance(self._mode, ProfitGuard):
-                stay, others = self._mode.decide_rows(rows, heads)
-                settled.update(*(each.indexes for each in stay))
+                stay, moved = self._mode.decide_alike(alike)
                 kept += stay
-            for index, row in enumerate(rows):
-                if index in others:
-                    decided.append(Decided(heads[index], row[VERSION], *others[index]))
-                elif index not in settled:
-                    machine = whole_machine_of(row)
-                    decided.append(Decided(heads[index], row[VERSION], machine, self.decide(machine)))
+            left = set(range(len(alike.rows))).difference(*(each.indexes for each in stay))
+            for index in left:
+                if index in moved:
+                    machine, verdict = moved[index]
+                else:
+                    machine = alike.machine(index)
+                    verdict = self.decide(machine)
+                decided.append(Decided(alike.heads[index], alike.rows[index][VERSION], machine, verdict))
         decided.sort(key=_machine_id)
         return kept, decided
 

@@ -58,7 +58,7 @@ def switch_hurdles(
     yield Hurdle(Reason.MIN_DWELL, now - machine.project_since, policy.min_dwell_sec, "s")
     yield Hurdle(Reason.GAIN_BELOW_ABSOLUTE, gain, policy.min_gain_cny_per_day, "CNY/day")
     yield Hurdle(Reason.GAIN_BELOW_RATIO, gain, policy.min_gain_ratio * abs(change.current_net), "CNY/day")
-    yield _change_pays(Reason.SWITCH_COST_NOT_RECOVERED, policy, terms, change)
+    yield change_pays(Reason.SWITCH_COST_NOT_RECOVERED, policy, terms, change)
 
 
 def why_not_switched(
@@ -81,7 +81,7 @@ def start_hurdles(policy: Policy, terms: Terms, change: ProjectChange) -> Iterat
     too_short = (
         Reason.TARIFF_CHANGE_AHEAD if terms.horizon_ends_with_tariff else Reason.SWITCH_COST_NOT_RECOVERED
     )
-    yield _change_pays(too_short, policy, terms, change)
+    yield change_pays(too_short, policy, terms, change)
 
 
 def first_not_cleared(hurdles: Iterator[Hurdle]) -> Hurdle | None:
@@ -89,7 +89,7 @@ def first_not_cleared(hurdles: Iterator[Hurdle]) -> Hurdle | None:
     return next((hurdle for hurdle in hurdles if not hurdle.cleared), None)
 
 
-def _change_pays(reason: Reason, policy: Policy, terms: Terms, change: ProjectChange) -> Hurdle:
+def change_pays(reason: Reason, policy: Policy, terms: Terms, change: ProjectChange) -> Hurdle:
     """The gain over the time these terms can be counted on must exceed the revenue lost while changing.
 
     The machine draws power during the change and earns nothing. A change that outlasts the horizon loses no

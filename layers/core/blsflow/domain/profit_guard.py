@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from itertools import compress
+from operator import not_
+from typing import TYPE_CHECKING, Final
 
 from blsflow.domain.columns import Columns
 from blsflow.domain.guards import heard_span
 from blsflow.domain.hurdles import (
+    change_pays,
     change_to,
     first_not_cleared,
     start_hurdles,
@@ -31,8 +34,11 @@ from blsflow.domain.terms import Terms, terms_of
 from blsflow.domain.verdict import Kept, Verdict, keep
 
 if TYPE_CHECKING:
+    from blsflow.domain.hurdles import ProjectChange
     from blsflow.domain.market import Market
     from blsflow.domain.policy import Policy
+    from blsflow.domain.prospects import Offer
+    from blsflow.domain.record import Alike
 
 _MINING: Final = int(Status.MINING)
 _UNKNOWN: Final = int(Status.UNKNOWN)
@@ -77,41 +83,54 @@ class ProfitGuard:
             return self._decide_unmeasured(machine, terms, prospects)
         return self._decide_mining(machine, terms, prospects, prospects.current_net)
 
-    def decide_rows(
-        self, rows: list[tuple[Any, ...]], heads: list[bytes]
-    ) -> tuple[list[Kept], dict[int, tuple[Machine, Verdict]]]:
-        """The verdicts of the ordinary machines among those of some rows: in columns where they stay, of others by index.
+    def decide_alike(self, alike: Alike) -> tuple[list[Kept], dict[int, tuple[Machine, Verdict]]]:
+        """The verdicts of the ordinary ones among some machines: in columns where they stay, of others by index.
 
         They are those of `decide`, and nothing keeps such a machine out of the tick. The machines come without benchmarks.
         """
         kept = {reason: Kept(reason, [], [], [], [], [], []) for reason in _HELD}
         moved: dict[int, tuple[Machine, Verdict]] = {}
-        best_already, policy, now = kept[Reason.ALREADY_BEST], self._policy, self._now
-        for valued in self._columns.value(rows):
-            for number, (index, current, top) in enumerate(
-                zip(valued.indexes, valued.currents, valued.tops, strict=True)
-            ):
-                stay, best = best_already, current
-                if not (current >= 0 and ties(current, top)):
-                    row = rows[index]
-                    best = valued.nets[number][valued.best_place(number)]
-                    held = None
-                    if best >= 0 and not ties(current, best):
-                        held = why_not_switched(policy, row[PROJECT_SINCE], current, best, now)
-                    if held is None:
-                        machine, prospects = machine_of(row), valued.prospects(number, row)
-                        terms = self._terms[machine.class_index]
-                        moved[index] = machine, self._decide_mining(machine, terms, prospects, current)
-                        continue
-                    stay = kept[held]
-                stay.indexes.append(index)
-                stay.current_nets.append(current)
-                stay.best_nets.append(best)
+        best_already, rows = kept[Reason.ALREADY_BEST], alike.rows
+        for valued in self._columns.value(alike):
+            at_best = valued.at_best()
+            nets = list(compress(valued.currents, at_best))
+            best_already.indexes.extend(compress(valued.indexes, at_best))
+            best_already.current_nets.extend(nets)
+            best_already.best_nets.extend(nets)
+            for number in compress(range(len(at_best)), map(not_, at_best)):
+                index, current, place = (
+                    valued.indexes[number],
+                    valued.currents[number],
+                    valued.best_place(number),
+                )
+                row, best = rows[index], valued.nets[number][place]
+                if best < 0 or ties(current, best):
+                    machine, prospects = machine_of(row), valued.prospects(number, row)
+                    terms = self._terms[machine.class_index]
+                    moved[index] = machine, self._decide_mining(machine, terms, prospects, current)
+                    continue
+                held = why_not_switched(self._policy, row[PROJECT_SINCE], current, best, self._now)
+                if held is None:
+                    machine, offer = machine_of(row), valued.offer(number, place, row)
+                    moved[index] = machine, self._switch_if_it_pays(machine, offer, current)
+                    continue
+                kept[held].indexes.append(index)
+                kept[held].current_nets.append(current)
+                kept[held].best_nets.append(best)
         for stay in kept.values():
-            stay.heads.extend([heads[index] for index in stay.indexes])
+            stay.heads.extend(map(alike.heads.__getitem__, stay.indexes))
             stay.versions.extend([rows[index][VERSION] for index in stay.indexes])
             stay.from_projects.extend([rows[index][PROJECT] for index in stay.indexes])
         return list(kept.values()), moved
+
+    def _switch_if_it_pays(self, machine: Machine, offer: Offer, current_net: float) -> Verdict:
+        """The verdict for a machine before which no hurdle stands but the last, with a benchmark for every project."""
+        terms = self._terms[machine.class_index]
+        change = change_to(terms, offer, current_net)
+        cost = change_pays(Reason.SWITCH_COST_NOT_RECOVERED, self._policy, terms, change)
+        if cost.cleared:
+            return _switch(machine, terms, change)
+        return _verdict(Action.KEEP, cost.reason, machine, current_net, change.best_net)
 
     def _decide_stopped(self, machine: Machine, terms: Terms, prospects: Prospects) -> Verdict:
         """A machine that this scheduler stopped starts again once that pays."""
@@ -166,16 +185,7 @@ class ProfitGuard:
         elif change is not None:
             obstacle = first_not_cleared(switch_hurdles(self._policy, terms, machine, change, self._now))
             if obstacle is None:
-                return Verdict(
-                    action=Action.SWITCH,
-                    reason=Reason.BETTER_NET,
-                    from_project=machine.project_id,
-                    to_project=change.project_id,
-                    run_config_id=terms.run_configs[change.project_id],
-                    current_net=current_net,
-                    best_net=best_net,
-                    benchmark_requests=requests,
-                )
+                return _switch(machine, terms, change, requests)
             reason = obstacle.reason
         elif best is None and (others := [project for project in requests if project != machine.project_id]):
             action = Action.BENCHMARK_REQUIRED
@@ -207,6 +217,21 @@ def _why_held(machine: Machine, terms: Terms) -> Reason | None:
     if not machine.flags & STOPPED_BY_SCHEDULER:
         return Reason.NOT_OURS_TO_START
     return terms.tariff_problem
+
+
+def _switch(machine: Machine, terms: Terms, change: ProjectChange, requests: tuple[int, ...] = ()) -> Verdict:
+    project_id, current_net, best_net, _ = change
+    run_config_id = terms.run_configs[project_id]
+    return Verdict(
+        Action.SWITCH,
+        Reason.BETTER_NET,
+        machine.project_id,
+        project_id,
+        run_config_id,
+        current_net,
+        best_net,
+        requests,
+    )
 
 
 def _verdict(  # noqa: PLR0913, PLR0917 - the columns of a decision

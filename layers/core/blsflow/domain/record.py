@@ -11,21 +11,23 @@ database keeps: what a decision refers to *is* what was decided on.
                                overridden_by, allow_bits, deny_bits, number of benchmarks
     each    >qdddB             project_id, hashrate_hs, power_w, sampled_at, flags
 
-In the block that a tick reads, each record is followed by the version of its benchmarks, ``>q`` (0: it has none).
+In the block that a tick reads, each record is followed by ``>ddq``: the oldest and the newest sampled_at of its benchmarks
+(NaN: one of them is flagged or of unknown time, or there is none), and their version (0: there is none).
 
 NaN is unknown. There is no version in it: a tick's shared inputs say which layout its records have.
 """
 
 from __future__ import annotations
 
+import math
 import struct
 from functools import cache, partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from blsflow.domain.machine import Benchmark, Machine
+from blsflow.domain.machine import FLAGGED, UNKNOWN, Benchmark, Machine
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
 LAYOUT = 1
 
@@ -33,15 +35,15 @@ _HEADER = struct.Struct(">qiBBBBqddddqQQH")
 HEAD_BYTES: Final = _HEADER.size
 _BENCHMARK = struct.Struct(">qdddB")
 _COUNT = struct.Struct(">H")
-_VERSION = struct.Struct(">q")
+_TRAILER = struct.Struct(">ddq")
+_PROJECT_BYTES: Final = 8
 _COUNT_AT: Final = _HEADER.size - _COUNT.size
 PROJECT: Final = 6
 PROJECT_SINCE: Final = 9
 FIRST_FIGURE: Final = 15
-"""Where a row has the running project and since when it runs, and where its benchmarks begin."""
 FIGURES_PER_BENCHMARK: Final = 5
-VERSION: Final = -1
-"""Where a row has the version of its benchmarks."""
+OLDEST, NEWEST, VERSION = -3, -2, -1
+"""Where a row has the running project and since when it runs, where its benchmarks begin, and what is said of all of them."""
 # Half the cost of _make, once per machine, and per machine and project.
 _as_machine = partial(tuple.__new__, Machine)
 _as_benchmark = partial(tuple.__new__, Benchmark)
@@ -70,37 +72,76 @@ def pack(machine: Machine) -> bytes:
 
 
 def pack_versioned(machine: Machine, version: int) -> bytes:
-    """The machine's record as a tick reads it, followed by the version of its benchmarks."""
-    return pack(machine) + _VERSION.pack(version)
+    """The machine's record as a tick reads it, followed by what is said of its benchmarks."""
+    sampled = [each.sampled_at for each in machine.benchmarks if not each.flags & FLAGGED]
+    if not sampled or len(sampled) < len(machine.benchmarks) or any(map(math.isnan, sampled)):
+        sampled = [UNKNOWN]
+    return pack(machine) + _TRAILER.pack(min(sampled), max(sampled), version)
 
 
 def unpack(buffer: bytes | memoryview, offset: int = 0) -> tuple[Machine, int]:
     """The machine whose record starts at `offset`, and where the next starts; `struct.error` if cut short."""
     layout = _layout(_count_at(buffer, offset))
     row = layout.unpack_from(buffer, offset)
-    return _machine(row, row[FIRST_FIGURE:]), offset + layout.size
+    each = [iter(row[FIRST_FIGURE:])] * FIGURES_PER_BENCHMARK
+    machine = machine_of(row)._replace(benchmarks=tuple(map(_as_benchmark, zip(*each, strict=True))))
+    return machine, offset + layout.size
 
 
-def rows_of(block: bytes) -> Iterator[tuple[list[tuple[Any, ...]], list[bytes]]]:
-    """All records of a tick's block as rows, with their heads.
+class Alike(NamedTuple):
+    """Records of a block that have as many benchmarks measured, in their order, with their heads, and as rows side by side.
 
-    A row has the fields in their order, those of benchmarks one after the other, and the version. Records with as many
-    benchmarks come together, in their order, so that their rows have the same columns.
+    A row has the fields of the head, of each benchmark hashrate_hs and power_w only, and what is said of all benchmarks.
     """
+
+    rows: list[tuple[Any, ...]]
+    heads: list[bytes]
+    measured: int
+    records: bytes
+
+    @property
+    def size(self) -> int:
+        """How many bytes a record has with what follows it."""
+        return len(self.records) // len(self.rows)
+
+    def machine(self, index: int) -> Machine:
+        """One of the machines, with its benchmarks."""
+        return unpack(self.records, index * self.size)[0]
+
+    def benchmarks(self, indexes: Sequence[int]) -> list[tuple[Any, ...]]:
+        """All fields of some machines' benchmarks, five for each."""
+        layout = _benchmarks(self.measured)
+        return [layout.unpack_from(self.records, index * self.size + HEAD_BYTES) for index in indexes]
+
+    def projects(self) -> tuple[int, ...] | None:
+        """The projects that have been measured, in their order; None if they are not the same ones on all machines."""
+        records, size, machines = self.records, self.size, len(self.rows)
+        starts = range(HEAD_BYTES, HEAD_BYTES + self.measured * _BENCHMARK.size, _BENCHMARK.size)
+        for start in starts:
+            for at in range(start, start + _PROJECT_BYTES):
+                if records[at::size] != records[at : at + 1] * machines:
+                    return None
+        return tuple(int.from_bytes(records[at : at + _PROJECT_BYTES], signed=True) for at in starts)
+
+
+def alike_of(block: bytes) -> Iterator[Alike]:
+    """All records of a tick's block, those with as many benchmarks together."""
     if not block:
         return
-    size = _versioned_layout(_count_at(block, 0)).size
+    size = _lean_layout(_count_at(block, 0)).size
     high, low = block[_COUNT_AT::size], block[_COUNT_AT + 1 :: size]
     alike = len(block) % size == 0 and len(set(high)) == len(set(low)) == 1
     for records in [block] if alike else _by_count(block):
-        layout = _versioned_layout(_count_at(records, 0))
+        count = _count_at(records, 0)
+        layout = _lean_layout(count)
         starts = range(0, len(records), layout.size)
-        yield list(layout.iter_unpack(records)), [records[start : start + HEAD_BYTES] for start in starts]
+        heads = [records[start : start + HEAD_BYTES] for start in starts]
+        yield Alike(list(layout.iter_unpack(records)), heads, count, records)
 
 
 def machines_of(block: bytes) -> list[Machine]:
     """All machines of a tick's block, in their order."""
-    machines = [whole_machine_of(row) for rows, _ in rows_of(block) for row in rows]
+    machines = [alike.machine(index) for alike in alike_of(block) for index in range(len(alike.rows))]
     return sorted(machines, key=_machine_id)
 
 
@@ -116,16 +157,6 @@ def machine_of(row: tuple[Any, ...]) -> Machine:
     ))  # fmt: skip
 
 
-def whole_machine_of(row: tuple[Any, ...]) -> Machine:
-    """The machine of a row, with its benchmarks."""
-    return _machine(row, row[FIRST_FIGURE:VERSION])
-
-
-def _machine(row: tuple[Any, ...], figures: tuple[Any, ...]) -> Machine:
-    each = [iter(figures)] * FIGURES_PER_BENCHMARK
-    return machine_of(row)._replace(benchmarks=tuple(map(_as_benchmark, zip(*each, strict=True))))
-
-
 def _machine_id(machine: Machine) -> int:
     return machine.machine_id
 
@@ -135,7 +166,7 @@ def _by_count(block: bytes) -> list[bytes]:
     offset, end = 0, len(block)
     while offset < end:
         count = _count_at(block, offset)
-        after = offset + _versioned_layout(count).size
+        after = offset + _lean_layout(count).size
         found.setdefault(count, []).append(block[offset:after])
         offset = after
     return [b"".join(records) for records in found.values()]
@@ -152,8 +183,14 @@ def _layout(count: int) -> struct.Struct:
 
 
 @cache
-def _versioned_layout(count: int) -> struct.Struct:
-    return struct.Struct(_layout(count).format + _VERSION.format.removeprefix(">"))
+def _benchmarks(count: int) -> struct.Struct:
+    return struct.Struct(">" + _BENCHMARK.format.removeprefix(">") * count)
+
+
+@cache
+def _lean_layout(count: int) -> struct.Struct:
+    lean = f"{_PROJECT_BYTES}xdd{_BENCHMARK.size - _PROJECT_BYTES - 16}x"
+    return struct.Struct(_HEADER.format + lean * count + _TRAILER.format.removeprefix(">"))
 
 
 def unpack_all(buffer: bytes | memoryview) -> Iterator[Machine]:

@@ -14,7 +14,7 @@ from blsflow.domain.freeze import Freeze, TickFailure, freeze_for, tick_failure
 from blsflow.domain.gates import Gates, withheld
 from blsflow.domain.machine import FOREIGN, STOPPED_BY_HUMAN, STOPPED_BY_SCHEDULER, Status
 from blsflow.domain.policy import ExecutionMode
-from blsflow.domain.record import VERSION, machines_of, pack_versioned, rows_of, whole_machine_of
+from blsflow.domain.record import VERSION, alike_of, machines_of, pack_versioned
 from blsflow.domain.valuation import overriding, value_market
 from blsflow.domain.verdict import MOVES
 from blsflow.flow.control import UnknownPolicy
@@ -90,8 +90,9 @@ class _Sample:
             return block
         return b"".join(
             pack_versioned(_adopted(machine, changed[row[0]]) if row[0] in changed else machine, row[VERSION])
-            for rows, _ in rows_of(block)
-            for row, machine in zip(rows, map(whole_machine_of, rows), strict=True)
+            for alike in alike_of(block)
+            for index, row in enumerate(alike.rows)
+            for machine in (alike.machine(index),)
         )
 
     def shown(self) -> tuple[Machine, ...]:

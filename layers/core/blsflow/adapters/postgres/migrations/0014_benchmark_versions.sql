@@ -14,10 +14,34 @@ create index smart_schedule_benchmark_versions_superseded
     on smart_schedule_benchmark_versions (superseded_at) where superseded_at is not null;
 create sequence smart_schedule_benchmark_version_ids owned by smart_schedule_benchmark_versions.id;
 
-alter table smart_schedule_machine_benchmark_entries add column version bigint;
-update smart_schedule_machine_benchmark_entries set version = nextval('smart_schedule_benchmark_version_ids');
+drop function smart_schedule_packed_benchmarks(bigint[]);
+create function smart_schedule_packed_benchmarks(machine_ids bigint[])
+returns table (machine_id bigint, entries bytea, span bytea) language plpgsql stable as $$
+begin
+    return query
+    select changed.id,
+           coalesce(string_agg(int8send(b.project_id) || float8send(coalesce(b.hashrate_hs, 'NaN'))
+                               || float8send(coalesce(b.power_w, 'NaN')) || float8send(date_part('epoch', b.sampled_at))
+                               || charsend((b.power_estimated::int | (b.shared_from is not null)::int * 2
+                                            | b.flagged::int * 4)::"char"), ''::bytea order by b.project_id), ''),
+           case when bool_or(b.flagged) or count(b.project_id) = 0 then float8send('NaN') || float8send('NaN')
+                else float8send(min(date_part('epoch', b.sampled_at))) || float8send(max(date_part('epoch', b.sampled_at)))
+           end
+    from unnest(machine_ids) as changed (id)
+    left join smart_schedule_machine_project_benchmarks b on b.machine_id = changed.id
+    group by changed.id;
+end $$;
+
 alter table smart_schedule_machine_benchmark_entries
-    alter column version set not null, alter column version set default nextval('smart_schedule_benchmark_version_ids');
+    add column span    bytea,              -- the oldest and the newest sampled_at as float8; NaN if one is flagged
+    add column version bigint;
+update smart_schedule_machine_benchmark_entries e
+set version = nextval('smart_schedule_benchmark_version_ids'), span = p.span
+from smart_schedule_packed_benchmarks(array(select machine_id from smart_schedule_machine_benchmark_entries)) p
+where p.machine_id = e.machine_id;
+alter table smart_schedule_machine_benchmark_entries
+    alter column span set not null, alter column version set not null,
+    alter column version set default nextval('smart_schedule_benchmark_version_ids');
 insert into smart_schedule_benchmark_versions (id, machine_id, entries)
     select version, machine_id, entries from smart_schedule_machine_benchmark_entries;
 
@@ -28,13 +52,13 @@ comment on column smart_schedule_machine_decisions.benchmarks_version is
 -- As before, and every version that a machine's entries take is kept.
 create or replace function smart_schedule_pack_benchmarks(machine_ids bigint[]) returns void language plpgsql as $$
 begin
-    insert into smart_schedule_machine_benchmark_entries (machine_id, entries)
-    select p.machine_id, p.entries from smart_schedule_packed_benchmarks(machine_ids) p order by p.machine_id
+    insert into smart_schedule_machine_benchmark_entries (machine_id, entries, span)
+    select p.machine_id, p.entries, p.span from smart_schedule_packed_benchmarks(machine_ids) p order by p.machine_id
     on conflict (machine_id) do nothing;
     perform from smart_schedule_machine_benchmark_entries e where e.machine_id = any (machine_ids)
     order by e.machine_id for update;
     update smart_schedule_machine_benchmark_entries e
-    set entries = p.entries, version = nextval('smart_schedule_benchmark_version_ids')
+    set entries = p.entries, span = p.span, version = nextval('smart_schedule_benchmark_version_ids')
     from smart_schedule_packed_benchmarks(machine_ids) p
     where e.machine_id = p.machine_id and e.entries <> p.entries;
     update smart_schedule_benchmark_versions v

@@ -47,8 +47,8 @@ copy (
                || float8send(coalesce(date_part('epoch', r.reported_at), 'NaN'))
                || int8send(m.overridden_by)
                || coalesce(e.bits, '\x00000000000000000000000000000000')
-               || coalesce(int2send((length(b.entries) / 33)::int2) || b.entries || int8send(b.version),
-                           '\x00000000000000000000'), ''::bytea order by m.id) as records
+               || coalesce(int2send((length(b.entries) / 33)::int2) || b.entries || b.span || int8send(b.version),
+                           '\x00007ff80000000000007ff80000000000000000000000000000'), ''::bytea order by m.id) as records
         from (
             select span.ids[n] as id, span.places[n] as place, span.helds[n] as held, span.overriding[n] as overridden_by
             from generate_series(1, 256) n
