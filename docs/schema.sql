@@ -114,13 +114,13 @@ CREATE FUNCTION public.smart_schedule_pack_benchmarks(machine_ids bigint[]) RETU
     LANGUAGE plpgsql
     AS $$
 begin
-    insert into smart_schedule_machine_benchmark_entries (machine_id, entries)
-    select p.machine_id, p.entries from smart_schedule_packed_benchmarks(machine_ids) p order by p.machine_id
+    insert into smart_schedule_machine_benchmark_entries (machine_id, entries, span)
+    select p.machine_id, p.entries, p.span from smart_schedule_packed_benchmarks(machine_ids) p order by p.machine_id
     on conflict (machine_id) do nothing;
     perform from smart_schedule_machine_benchmark_entries e where e.machine_id = any (machine_ids)
     order by e.machine_id for update;
     update smart_schedule_machine_benchmark_entries e
-    set entries = p.entries, version = nextval('smart_schedule_benchmark_version_ids')
+    set entries = p.entries, span = p.span, version = nextval('smart_schedule_benchmark_version_ids')
     from smart_schedule_packed_benchmarks(machine_ids) p
     where e.machine_id = p.machine_id and e.entries <> p.entries;
     update smart_schedule_benchmark_versions v
@@ -135,7 +135,7 @@ begin
                       where v.machine_id = e.machine_id and v.superseded_at is null);
 end $$;
 
-CREATE FUNCTION public.smart_schedule_packed_benchmarks(machine_ids bigint[]) RETURNS TABLE(machine_id bigint, entries bytea)
+CREATE FUNCTION public.smart_schedule_packed_benchmarks(machine_ids bigint[]) RETURNS TABLE(machine_id bigint, entries bytea, span bytea)
     LANGUAGE plpgsql STABLE
     AS $$
 begin
@@ -144,7 +144,10 @@ begin
            coalesce(string_agg(int8send(b.project_id) || float8send(coalesce(b.hashrate_hs, 'NaN'))
                                || float8send(coalesce(b.power_w, 'NaN')) || float8send(date_part('epoch', b.sampled_at))
                                || charsend((b.power_estimated::int | (b.shared_from is not null)::int * 2
-                                            | b.flagged::int * 4)::"char"), ''::bytea order by b.project_id), '')
+                                            | b.flagged::int * 4)::"char"), ''::bytea order by b.project_id), ''),
+           case when bool_or(b.flagged) or count(b.project_id) = 0 then float8send('NaN') || float8send('NaN')
+                else float8send(min(date_part('epoch', b.sampled_at))) || float8send(max(date_part('epoch', b.sampled_at)))
+           end
     from unnest(machine_ids) as changed (id)
     left join smart_schedule_machine_project_benchmarks b on b.machine_id = changed.id
     group by changed.id;
@@ -493,6 +496,7 @@ ALTER TABLE public.smart_schedule_log_events ALTER COLUMN id ADD GENERATED ALWAY
 CREATE TABLE public.smart_schedule_machine_benchmark_entries (
     machine_id bigint NOT NULL,
     entries bytea NOT NULL,
+    span bytea NOT NULL,
     version bigint DEFAULT nextval('public.smart_schedule_benchmark_version_ids'::regclass) NOT NULL
 )
 WITH (fillfactor='70');
@@ -1010,6 +1014,7 @@ CREATE VIEW smart_schedule_tenant.smart_schedule_benchmark_versions AS
 CREATE VIEW smart_schedule_tenant.smart_schedule_machine_benchmark_entries AS
  SELECT machine_id,
     entries,
+    span,
     version
    FROM public.smart_schedule_machine_benchmark_entries e
   WHERE (EXISTS ( SELECT

@@ -8,7 +8,7 @@ import pytest
 
 from blsflow.adapters.postgres.connection import Session
 from blsflow.domain.machine import FLAGGED, SHARED, Benchmark, Machine
-from blsflow.domain.record import pack
+from blsflow.domain.record import HEAD_BYTES, pack, pack_versioned
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -66,6 +66,32 @@ def test_benchmarks_are_packed_as_they_are_written(session: Session) -> None:
     assert _entries(session)[1] == b""
     session.run("truncate smart_schedule_machine_project_benchmarks")
     assert _entries(session) == {}
+
+
+def test_the_span_of_their_times_stands_beside_them(session: Session) -> None:
+    """R2.3: the oldest and the newest time, and none if a benchmark is flagged or there is none: as the record has it."""
+    session.run(
+        _INSERT
+        + " (1, 12, 2e14, 3000, to_timestamp(1600000000.25)), (1, 11, 1e14, 3000, to_timestamp(1500000000)),"
+        " (2, 11, 1e14, 3000, to_timestamp(5)), (2, 12, 1e14, 3000, to_timestamp(6)), (3, 11, 1e14, 3000, now())"
+    )
+    session.run(
+        "update smart_schedule_machine_project_benchmarks set flagged = true where (machine_id, project_id) = (2, 11)"
+    )
+    session.run("delete from smart_schedule_machine_project_benchmarks where machine_id = 3")
+    of_two = (Benchmark(11, 1e14, 3000.0, 5.0, FLAGGED), Benchmark(12, 1e14, 3000.0, 6.0))
+    of_one = (Benchmark(11, 1e14, 3000.0, 1.5e9), Benchmark(12, 2e14, 3000.0, 1600000000.25))
+    machines = {
+        number: Machine(number, 0, 1, benchmarks=benchmarks)
+        for number, benchmarks in ((1, of_one), (2, of_two), (3, ()))
+    }
+    rows = session.run(
+        "select machine_id, entries || span || int8send(version), version from smart_schedule_machine_benchmark_entries"
+    )
+    assert {number: said for number, said, _ in rows} == {
+        number: pack_versioned(machines[number], version)[HEAD_BYTES:] for number, _, version in rows
+    }
+    assert len(rows) == 3
 
 
 def test_what_is_not_packed_is_not_packed_anew(session: Session) -> None:
