@@ -299,7 +299,8 @@ CREATE TABLE public.smart_schedule_attempts (
     CONSTRAINT smart_schedule_attempts_reference_of_dispatched CHECK (((dispatched_at IS NOT NULL) OR (reference IS NULL))),
     CONSTRAINT smart_schedule_attempts_running_has_reference CHECK (((state <> 'running'::text) OR (reference IS NOT NULL))),
     CONSTRAINT smart_schedule_attempts_state_check CHECK ((state = ANY (ARRAY['prepared'::text, 'dispatching'::text, 'running'::text, 'reconciling'::text, 'cancelling'::text, 'succeeded'::text, 'failed'::text, 'cancelled'::text, 'interrupted'::text, 'skipped'::text])))
-);
+)
+WITH (fillfactor='70');
 
 CREATE TABLE public.smart_schedule_benchmark_runs (
     id uuid NOT NULL,
@@ -1121,6 +1122,8 @@ ALTER TABLE ONLY public.smart_schedule_ticks
 CREATE INDEX cluster_tariff_periods_by_tariff ON public.cluster_tariff_periods USING btree (tariff_id);
 
 CREATE INDEX cluster_tariffs_by_cluster ON public.cluster_tariffs USING btree (cluster_id);
+
+CREATE INDEX machines_by_class ON public.machines USING btree (tenant_id, cluster_id, model);
 
 CREATE INDEX machines_by_cluster ON public.machines USING btree (cluster_id, id);
 
