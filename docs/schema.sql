@@ -1175,17 +1175,9 @@ CREATE UNIQUE INDEX smart_schedule_freezes_open ON public.smart_schedule_freezes
 
 CREATE INDEX smart_schedule_log_events_by_commit ON ONLY public.smart_schedule_log_events USING btree (xid, id);
 
-CREATE INDEX smart_schedule_log_events_by_policy ON ONLY public.smart_schedule_log_events USING btree (policy_id, id);
-
-CREATE INDEX smart_schedule_log_events_by_tenant ON ONLY public.smart_schedule_log_events USING btree (tenant_id, id);
-
-CREATE INDEX smart_schedule_log_events_default_policy_id_id_idx ON public.smart_schedule_log_events_default USING btree (policy_id, id);
-
 CREATE INDEX smart_schedule_log_events_followed_by_policy ON ONLY public.smart_schedule_log_events USING btree (policy_id, xid, id);
 
 CREATE INDEX smart_schedule_log_events_default_policy_id_xid_id_idx ON public.smart_schedule_log_events_default USING btree (policy_id, xid, id);
-
-CREATE INDEX smart_schedule_log_events_default_tenant_id_id_idx ON public.smart_schedule_log_events_default USING btree (tenant_id, id);
 
 CREATE INDEX smart_schedule_log_events_followed_by_tenant ON ONLY public.smart_schedule_log_events USING btree (tenant_id, xid, id);
 
@@ -1249,11 +1241,7 @@ CREATE INDEX smart_schedule_ticks_of_policy ON public.smart_schedule_ticks USING
 
 ALTER INDEX public.smart_schedule_log_events_pkey ATTACH PARTITION public.smart_schedule_log_events_default_pkey;
 
-ALTER INDEX public.smart_schedule_log_events_by_policy ATTACH PARTITION public.smart_schedule_log_events_default_policy_id_id_idx;
-
 ALTER INDEX public.smart_schedule_log_events_followed_by_policy ATTACH PARTITION public.smart_schedule_log_events_default_policy_id_xid_id_idx;
-
-ALTER INDEX public.smart_schedule_log_events_by_tenant ATTACH PARTITION public.smart_schedule_log_events_default_tenant_id_id_idx;
 
 ALTER INDEX public.smart_schedule_log_events_followed_by_tenant ATTACH PARTITION public.smart_schedule_log_events_default_tenant_id_xid_id_idx;
 
