@@ -41,7 +41,8 @@ where ranked.machine_id = r.machine_id
 _EARLIER_PRICES: Final = """
 insert into smart_schedule_profit_readings
     select price_key, algorithm, at, at, source, revenue, unit, currency, flags
-    from smart_schedule_profit_readings, generate_series(now() - interval '1 hour', now() - interval '1 minute', '1 minute') at
+    from smart_schedule_profit_readings
+    cross join generate_series(now() - interval '1 hour', now() - interval '1 minute', interval '1 minute') at
 """
 # What the next tick finds a minute later: the jobs of the last one have failed, so that the same machines are to move again,
 # and their locks are free; prices are new, and so are the meters' readings, of which there is one a minute. All that earlier

@@ -6,7 +6,8 @@ None of them explains, locks, batches or logs anything.
 from __future__ import annotations
 
 from contextlib import closing
-from itertools import count
+from itertools import count, groupby
+from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -107,15 +108,16 @@ def by_copy(session: Session) -> float:
 
 
 def _decided(tick_id: int, machines: Iterable[Any], benchmarks: Iterable[Any]) -> Iterator[tuple[Any, ...]]:
-    """The bare decisions, from rows in the order of machines."""
-    of_machine: dict[int, list[tuple[int, float, float]]] = {}
-    for machine_id, project_id, hashrate_hs, power_w in benchmarks:
-        of_machine.setdefault(machine_id, []).append((project_id, hashrate_hs, power_w))
+    """The bare decisions, from machines and benchmarks that come in the same order."""
+    of_machines = groupby(benchmarks, itemgetter(0))
+    measured, marks = next(of_machines)
     for machine_id, cluster_id, running in machines:
+        while measured < machine_id:
+            measured, marks = next(of_machines)
         cost = COSTS[cluster_id - 1]
         nets = {
             project: hashrate_hs * REVENUES[project - 1] - power_w * cost
-            for project, hashrate_hs, power_w in of_machine[machine_id]
+            for _, project, hashrate_hs, power_w in marks
         }
         best = max(nets, key=nets.__getitem__)
         current, gain = nets[running], nets[best] - nets[running]
