@@ -37,15 +37,28 @@ from (select machine_id, array_agg(project_id order by hashrate_hs * (0.08 + pro
       from smart_schedule_machine_project_benchmarks group by machine_id) ranked
 where ranked.machine_id = r.machine_id
 """
-# A tick of the morning that follows: everything that the last one left is gone, prices and meters are new.
+# A price a minute since an hour ago, so that the server knows by its statistics that the newest is worth an index.
+_EARLIER_PRICES: Final = """
+insert into smart_schedule_profit_readings
+    select price_key, algorithm, at, at, source, revenue, unit, currency, flags
+    from smart_schedule_profit_readings
+    cross join generate_series(now() - interval '1 hour', now() - interval '1 minute', interval '1 minute') at
+"""
+# What the next tick finds a minute later: the jobs of the last one have failed, so that the same machines are to move again,
+# and their locks are free; prices are new, and so are the meters' readings, of which there is one a minute. All that earlier
+# ticks decided and logged stays where it is, and nothing is emptied: that would have the server plan everything anew.
 _NEXT_TICK: Final = """
-truncate smart_schedule_machine_locks, smart_schedule_attempts, smart_schedule_machine_decisions, smart_schedule_ticks,
-    smart_schedule_log_events cascade;
+update smart_schedule_machine_locks set freed_at = now(), freed_by = 'job_ended' where freed_at is null;
+update smart_schedule_attempt_machines set state = 'failed', ended_at = now() where ended_at is null;
+update smart_schedule_attempts set state = 'failed', ended_at = now() where ended_at is null;
 update smart_schedule_occurrences set state = 'succeeded', ended_at = now() where ended_at is null;
 update smart_schedule_schedules set next_run_at = now();
-update smart_schedule_profit_readings set taken_at = now(), received_at = now();
-truncate metric_powers;
-insert into metric_powers select id, now(), 3000 from machines;
+insert into smart_schedule_profit_readings
+    select distinct on (price_key) price_key, algorithm, now(), now(), source, revenue, unit, currency, flags
+    from smart_schedule_profit_readings order by price_key, received_at desc;
+insert into metric_powers
+    select id, now(), 3000 from machines m
+    where not exists (select from metric_powers p where p.machine_id = m.id and p.measured_at > now() - interval '1 minute');
 """
 
 
@@ -66,6 +79,7 @@ def market() -> Iterator[Session]:
     """A session in a database with everything but machines."""
     with server() as address, closing(Session(address, statement_timeout_sec=600)) as session:
         make_market(session)
+        session.run(_EARLIER_PRICES)
         session.run("update smart_schedule_policy_groups set report_max_age_sec = 86400")
         yield session
 
@@ -84,7 +98,7 @@ def url_of(address: DatabaseAddress) -> str:
 
 
 def next_tick(session: Session) -> None:
-    """Forget what the last tick left, and make the policy due again."""
+    """End what the last tick left at work, and make the policy due again."""
     session.run(_NEXT_TICK)
     session.run("checkpoint")
 
@@ -120,7 +134,7 @@ class Tick:
         """Of each tick: seconds of processor time that this process, and its server process, took."""
 
     def seconds(self) -> float:
-        """Forget what the last tick left, record the next, and return how long it takes to be decided and committed."""
+        """End what the last tick left, record the next, and return how long it takes to be decided and committed."""
         next_tick(self._session)
         self._application.tick(budget_sec=30)
         with self._application.store.transaction() as tx:

@@ -9,7 +9,7 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
-from bench.fleet import Tick, fill, market
+from bench.fleet import Tick, fill, market, next_tick
 from bench.measuring import Bound, Row, interleaved, ratio_row, seconds
 from blsflow.adapters.postgres.connection import Session
 from blsflow.adapters.postgres.store import PostgresStore
@@ -19,7 +19,6 @@ from blsflow.ports.decide import NewAttempt
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from blsflow.adapters.postgres.connection import DatabaseAddress
     from blsflow.ports.decide import BegunTick
 
 MACHINES: Final = 100_000
@@ -43,10 +42,9 @@ def run() -> Iterator[Row]:
 
 
 def _taken(session: Session, ticks: int) -> float:
-    session.run(
-        "truncate smart_schedule_machine_locks, smart_schedule_attempts, smart_schedule_machine_decisions cascade"
-    )
-    works = [_Tick(session.address, session, number) for number in range(ticks)]
+    next_tick(session)
+    works = [_Tick(session) for _ in range(ticks)]
+    session.run("vacuum smart_schedule_machine_locks")  # every lock was written twice since the last round
     session.run("checkpoint")
     threads = [threading.Thread(target=work.take) for work in works]
 
@@ -59,7 +57,7 @@ def _taken(session: Session, ticks: int) -> float:
     took = seconds(at_once)
     won = sum(work.won for work in works)
     ((rows, machines),) = session.run(
-        "select count(*), count(distinct machine_id) from smart_schedule_attempt_machines"
+        "select count(*), count(distinct machine_id) from smart_schedule_attempt_machines where ended_at is null"
     )
     for work in works:
         work.close()
@@ -73,23 +71,25 @@ def _taken(session: Session, ticks: int) -> float:
 class _Tick:
     """A tick whose decisions are written and whose locks are not yet taken."""
 
-    def __init__(self, address: DatabaseAddress, session: Session, number: int) -> None:
+    def __init__(self, session: Session) -> None:
         self.won = 0
-        self._own = Session(address)
+        self._own = Session(session.address)
         self._store = PostgresStore(lambda: self._own)
         with self._store.transaction() as tx:
             trial = tx.begin_trial(1, _GATES, tenant_id="acme")
         assert trial is not None  # noqa: S101 - the fleet has one policy
-        occurrence_id = int(session.run("select max(id) from smart_schedule_occurrences")[0][0])
-        self._begun: BegunTick = replace(trial.tick, tick_id=-1 - number, occurrence_id=occurrence_id)
+        ((tick_id, occurrence_id),) = session.run(
+            "select nextval(pg_get_serial_sequence('smart_schedule_ticks', 'id')), max(id) from smart_schedule_occurrences"
+        )
+        self._begun: BegunTick = replace(trial.tick, tick_id=tick_id, occurrence_id=occurrence_id)
         self._attempts = [
             NewAttempt(
                 attempt_id=uuid.uuid4(),
-                key=f"bench-{number}-{batch}",
+                key=f"bench-{tick_id}-{batch}",
                 action="switch",
                 project_id=1,
                 run_config_id=11,
-                machines=BATCH,
+                machine_ids=list(range(1 + batch * BATCH, 1 + (batch + 1) * BATCH)),
             )
             for batch in range(MACHINES // BATCH)
         ]

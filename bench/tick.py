@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from bench.fleet import Tick, fill, market
 from bench.measuring import Bound, Row, interleaved, ratio_row
+from bench.yardsticks import whole_tick
 from bench.yardsticks.tick import by_copy, by_decoded_rows, by_statement, make_tables
 
 if TYPE_CHECKING:
@@ -44,12 +45,14 @@ def _against_executemany(session: Session) -> Iterator[Row]:
 def _at_rest(session: Session) -> Iterator[Row]:
     fill(session, MACHINES)
     make_tables(session)
+    whole_tick.make_tables(session)
     tick = Tick(session)
     found = interleaved(
         {
             "product": tick.seconds,
             "statement": lambda: by_statement(session),
             "psycopg": lambda: by_copy(session),
+            "whole tick": lambda: whole_tick.by_copy(session),
         }
     )
     work, product = _WORK.format(machines=MACHINES, share=_share(tick)), found["product"]
@@ -63,9 +66,16 @@ def _at_rest(session: Session) -> Iterator[Row]:
     )
     yield ratio_row(
         work,
-        "decoded rows (psycopg 3), loop, COPY",
+        "decoded rows (psycopg 3), loop, COPY: bare decisions only",
         product,
         found["psycopg"],
+        Bound(limit=2, at_least=True),
+    )
+    yield ratio_row(
+        work,
+        "decoded rows (psycopg 3), loop, COPY: the same work",
+        product,
+        found["whole tick"],
         Bound(limit=2, at_least=True),
     )
 

@@ -313,7 +313,8 @@ CREATE TABLE public.smart_schedule_attempts (
     CONSTRAINT smart_schedule_attempts_reference_of_dispatched CHECK (((dispatched_at IS NOT NULL) OR (reference IS NULL))),
     CONSTRAINT smart_schedule_attempts_running_has_reference CHECK (((state <> 'running'::text) OR (reference IS NOT NULL))),
     CONSTRAINT smart_schedule_attempts_state_check CHECK ((state = ANY (ARRAY['prepared'::text, 'dispatching'::text, 'running'::text, 'reconciling'::text, 'cancelling'::text, 'succeeded'::text, 'failed'::text, 'cancelled'::text, 'interrupted'::text, 'skipped'::text])))
-);
+)
+WITH (fillfactor='70');
 
 CREATE TABLE public.smart_schedule_benchmark_runs (
     id uuid NOT NULL,
@@ -1173,6 +1174,8 @@ CREATE INDEX cluster_tariff_periods_by_tariff ON public.cluster_tariff_periods U
 
 CREATE INDEX cluster_tariffs_by_cluster ON public.cluster_tariffs USING btree (cluster_id);
 
+CREATE INDEX machines_by_class ON public.machines USING btree (tenant_id, cluster_id, model);
+
 CREATE INDEX machines_by_cluster ON public.machines USING btree (cluster_id, id);
 
 CREATE INDEX machines_by_tenant ON public.machines USING btree (tenant_id, id);
@@ -1227,17 +1230,9 @@ CREATE UNIQUE INDEX smart_schedule_freezes_open ON public.smart_schedule_freezes
 
 CREATE INDEX smart_schedule_log_events_by_commit ON ONLY public.smart_schedule_log_events USING btree (xid, id);
 
-CREATE INDEX smart_schedule_log_events_by_policy ON ONLY public.smart_schedule_log_events USING btree (policy_id, id);
-
-CREATE INDEX smart_schedule_log_events_by_tenant ON ONLY public.smart_schedule_log_events USING btree (tenant_id, id);
-
-CREATE INDEX smart_schedule_log_events_default_policy_id_id_idx ON public.smart_schedule_log_events_default USING btree (policy_id, id);
-
 CREATE INDEX smart_schedule_log_events_followed_by_policy ON ONLY public.smart_schedule_log_events USING btree (policy_id, xid, id);
 
 CREATE INDEX smart_schedule_log_events_default_policy_id_xid_id_idx ON public.smart_schedule_log_events_default USING btree (policy_id, xid, id);
-
-CREATE INDEX smart_schedule_log_events_default_tenant_id_id_idx ON public.smart_schedule_log_events_default USING btree (tenant_id, id);
 
 CREATE INDEX smart_schedule_log_events_followed_by_tenant ON ONLY public.smart_schedule_log_events USING btree (tenant_id, xid, id);
 
@@ -1301,11 +1296,7 @@ CREATE INDEX smart_schedule_ticks_of_policy ON public.smart_schedule_ticks USING
 
 ALTER INDEX public.smart_schedule_log_events_pkey ATTACH PARTITION public.smart_schedule_log_events_default_pkey;
 
-ALTER INDEX public.smart_schedule_log_events_by_policy ATTACH PARTITION public.smart_schedule_log_events_default_policy_id_id_idx;
-
 ALTER INDEX public.smart_schedule_log_events_followed_by_policy ATTACH PARTITION public.smart_schedule_log_events_default_policy_id_xid_id_idx;
-
-ALTER INDEX public.smart_schedule_log_events_by_tenant ATTACH PARTITION public.smart_schedule_log_events_default_tenant_id_id_idx;
 
 ALTER INDEX public.smart_schedule_log_events_followed_by_tenant ATTACH PARTITION public.smart_schedule_log_events_default_tenant_id_xid_id_idx;
 

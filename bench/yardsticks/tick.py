@@ -6,6 +6,8 @@ None of them explains, locks, batches or logs anything.
 from __future__ import annotations
 
 from contextlib import closing
+from itertools import count, groupby
+from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -25,6 +27,8 @@ REVENUES: Final = [(0.08 + project * 0.0005) * 7.2 / 1e12 for project in range(1
 COSTS: Final = [(0.4 + cluster * 0.01) * 24 / 1000 for cluster in range(1, 5)]
 """CNY per W and day of the clusters 1 to 4."""
 _MIN_GAIN, _MIN_RATIO = 1.0, 0.05
+_TICKS: Final = count(1)
+"""Each round's decisions are put behind those of the rounds before it, which stay, as the product's do."""
 
 _STATEMENT = Path(__file__).with_name("tick.sql")
 _TABLES = """
@@ -57,15 +61,14 @@ def make_tables(session: Session) -> None:
 
 def by_statement(session: Session) -> float:
     """Seconds that the one statement takes, committed."""
-    session.run("truncate bare_decisions")
     sql = "\n".join(line for line in _STATEMENT.read_text().splitlines() if not line.startswith("--"))
     sql = sql.replace(":revenues", literal(REVENUES)).replace(":costs", literal(COSTS))
+    sql = sql.replace(":tick_id", str(next(_TICKS)))
     return seconds(lambda: session.run(sql))
 
 
 def by_decoded_rows(session: Session) -> float:
     """Seconds that decoded rows, a loop over machines and ``executemany`` take with pg8000, committed."""
-    session.run("truncate bare_decisions")
     at = session.address
     with closing(
         pg8000.dbapi.connect(
@@ -80,7 +83,7 @@ def by_decoded_rows(session: Session) -> float:
             cursor.execute(_BENCHMARKS)
             cursor.executemany(
                 "insert into bare_decisions values (%s, %s, %s, %s, %s, %s, %s)",
-                list(_decided(machines, cursor.fetchall())),
+                list(_decided(next(_TICKS), machines, cursor.fetchall())),
             )
             connection.commit()
 
@@ -89,7 +92,6 @@ def by_decoded_rows(session: Session) -> float:
 
 def by_copy(session: Session) -> float:
     """Seconds that decoded rows, a loop over machines and COPY take with psycopg 3, committed."""
-    session.run("truncate bare_decisions")
     with by_psycopg(session.address) as connection:
 
         def work() -> None:
@@ -98,30 +100,39 @@ def by_copy(session: Session) -> float:
             rows = cursor.execute(_BENCHMARKS).fetchall()
             with cursor.copy("copy bare_decisions from stdin (format binary)") as copy:
                 copy.set_types(["int8", "int8", "text", "text", "int8", "float8", "float8"])
-                for decision in _decided(machines, rows):
+                for decision in _decided(next(_TICKS), machines, rows):
                     copy.write_row(decision)
             connection.commit()
 
         return seconds(work)
 
 
-def _decided(machines: Iterable[Any], benchmarks: Iterable[Any]) -> Iterator[tuple[Any, ...]]:
-    """The bare decisions, from rows in the order of machines."""
-    of_machine: dict[int, list[tuple[int, float, float]]] = {}
-    for machine_id, project_id, hashrate_hs, power_w in benchmarks:
-        of_machine.setdefault(machine_id, []).append((project_id, hashrate_hs, power_w))
+def _decided(tick_id: int, machines: Iterable[Any], benchmarks: Iterable[Any]) -> Iterator[tuple[Any, ...]]:
+    """The bare decisions, from machines and benchmarks that come in the same order."""
+    of_machines = groupby(benchmarks, itemgetter(0))
+    measured, marks = next(of_machines)
     for machine_id, cluster_id, running in machines:
+        while measured < machine_id:
+            measured, marks = next(of_machines)
         cost = COSTS[cluster_id - 1]
         nets = {
             project: hashrate_hs * REVENUES[project - 1] - power_w * cost
-            for project, hashrate_hs, power_w in of_machine[machine_id]
+            for _, project, hashrate_hs, power_w in marks
         }
         best = max(nets, key=nets.__getitem__)
         current, gain = nets[running], nets[best] - nets[running]
         if gain >= _MIN_GAIN and gain >= _MIN_RATIO * abs(current):
-            yield 1, machine_id, "switch", "better_net", best, current, nets[best]
+            yield tick_id, machine_id, "switch", "better_net", best, current, nets[best]
         else:
-            yield 1, machine_id, "keep", "gain_below" if gain else "already_best", None, current, nets[best]
+            yield (
+                tick_id,
+                machine_id,
+                "keep",
+                "gain_below" if gain else "already_best",
+                None,
+                current,
+                nets[best],
+            )
 
 
 def by_psycopg(address: DatabaseAddress) -> psycopg.Connection[Any]:

@@ -2,7 +2,7 @@
 -- no log. Prices stand in arrays by project and cluster, benchmarks come from a covering index in its order, and the
 -- work memory is enough for all groups. Of five ways to write it, this was the quickest.
 insert into bare_decisions (tick_id, machine_id, action, reason, to_project, current_net, best_net)
-select 1, valued.machine_id,
+select :tick_id, valued.machine_id,
        case when gains then 'switch' else 'keep' end,
        case when gains then 'better_net' when best[1] > current then 'gain_below' else 'already_best' end,
        case when gains then best[2]::bigint end,

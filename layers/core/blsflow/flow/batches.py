@@ -48,7 +48,7 @@ class Batches:
                 action=action,
                 project_id=project_id,
                 run_config_id=run_config_id,
-                machines=len(machine_ids),
+                machine_ids=machine_ids,
             )
             for (action, project_id, run_config_id), attempt_id, machine_ids in batches
         ]

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from datetime import datetime
     from uuid import UUID
 
@@ -30,14 +30,14 @@ class BegunTick:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class NewAttempt:
-    """A batch that decide prepared: one action, project and run configuration, for so many machines."""
+    """A batch that decide prepared: one action, project and run configuration, for some machines."""
 
     attempt_id: UUID
     key: str
     action: str
     project_id: int | None
     run_config_id: int | None
-    machines: int
+    machine_ids: Sequence[int]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

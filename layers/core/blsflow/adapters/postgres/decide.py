@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from blsflow.adapters.postgres.connection import as_json, inlined
 from blsflow.adapters.postgres.copying import DECISION_COLUMNS, DecisionSpool, RecordReader
 from blsflow.adapters.postgres.documents import levels_of, policy_of
-from blsflow.adapters.postgres.inputs import class_of, cluster_of, other_policy_of, project_of, scope_of
+from blsflow.adapters.postgres.inputs import classes_of, cluster_of, other_policy_of, project_of, scope_of
 from blsflow.adapters.postgres.part import Part
 from blsflow.domain.errors import InvalidDocument
 from blsflow.domain.inputs import TickInputs
@@ -101,7 +102,7 @@ class DecideQueries(Part):
         return TickInputs(
             projects=tuple(map(project_of, row["projects"])),
             clusters=tuple(map(cluster_of, row["clusters"])),
-            classes=tuple(class_of(index, document) for index, document in enumerate(row["classes"])),
+            classes=classes_of(row["classes"], row["models"], row["eligibilities"]),
             scope=scope_of(row["scopes"]),
             others=tuple(others),
             levels=begun.levels,
@@ -151,25 +152,35 @@ class DecideQueries(Part):
         self, begun: BegunTick, attempts: Sequence[NewAttempt], *, valid_until: datetime, lock_ttl: timedelta
     ) -> PreparedAttempts:
         """Take the locks of all deciding machines and keep the attempts that won any; losers become skip/locked."""
-        policy, tick = begun.policy, {"tick_id": begun.tick_id, "ticked_at": begun.ticked_at}
         rows = self._session.query(
             "prepare_attempts",
-            tenant_id=policy.tenant_id,
+            tenant_id=begun.policy.tenant_id,
             occurrence_id=begun.occurrence_id,
-            policy_id=policy.id,
+            policy_id=begun.policy.id,
+            tick_id=begun.tick_id,
             valid_until=valid_until,
             lock_ttl=lock_ttl,
-            ids=[attempt.attempt_id for attempt in attempts],
-            keys=[attempt.key for attempt in attempts],
-            actions=[attempt.action for attempt in attempts],
-            projects=[attempt.project_id for attempt in attempts],
-            run_configs=[attempt.run_config_id for attempt in attempts],
-            **tick,
+            attempts=as_json(
+                [
+                    {
+                        "id": attempt.attempt_id,
+                        "key": attempt.key,
+                        "action": attempt.action,
+                        "project_id": attempt.project_id,
+                        "run_config_id": attempt.run_config_id,
+                        "machine_ids": attempt.machine_ids,
+                    }
+                    for attempt in attempts
+                ]
+            ),
         )
         won: dict[UUID, int] = {row["attempt_id"]: row["machines"] for row in rows}
         lost: list[LostRaces] = []
-        if sum(won.values()) < sum(attempt.machines for attempt in attempts):
-            lost = [LostRaces(**row) for row in self._session.query("skip_lost_races", **tick)]
+        if sum(won.values()) < sum(len(attempt.machine_ids) for attempt in attempts):
+            rows = self._session.query(
+                "skip_lost_races", tick_id=begun.tick_id, ticked_at=begun.ticked_at, ids=list(won)
+            )
+            lost = [LostRaces(**row) for row in rows]
         return PreparedAttempts(machines=won, lost=tuple(lost))
 
     def request_benchmarks(self, begun: BegunTick, requests: Sequence[BenchmarkRequest]) -> int:
@@ -211,7 +222,6 @@ class DecideQueries(Part):
     def finish_tick(self, begun: BegunTick, result: TickResult, event: LogEvent) -> None:
         """Write the tick with its log event, the policy's counters and accepted price levels, and the occurrence's end."""
         policy = begun.policy
-        levels = list(result.levels.items())
         self._session.query(
             "finish_tick",
             tick_id=begun.tick_id,
@@ -229,11 +239,9 @@ class DecideQueries(Part):
             failures=result.consecutive_failures,
             tariff_problems=sorted(result.tariff_problems),
             running=result.running,
-            level_projects=[project_id for project_id, _ in levels],
-            levels=[level.level for _, level in levels],
-            levels_at=[level.level_at for _, level in levels],
-            pending_levels=[level.pending_level for _, level in levels],
-            pending_since=[level.pending_since for _, level in levels],
+            levels=as_json(
+                [{"project_id": project_id, **asdict(level)} for project_id, level in result.levels.items()]
+            ),
             event_level=str(event.level),
             event_code=event.code,
             event_params=as_json(dict(event.params)),

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from datetime import date
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from blsflow.adapters.postgres.documents import Row, instant, meant, moment, policy_of
 from blsflow.domain.errors import InvalidDocument
@@ -16,7 +17,7 @@ from blsflow.domain.tariff_calendar import DAY_TYPES, Season, seconds_of_day
 from blsflow.domain.tariff_period import ALL_MONTHS, ALL_WEEKDAYS, TariffPeriod
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
 
 def project_of(row: Row) -> ProjectInput:
@@ -52,17 +53,32 @@ def cluster_of(row: Row) -> ClusterInput:
     return ClusterInput(cluster_id=row["id"], tariffs=tariffs)
 
 
-def class_of(index: int, row: Row) -> MachineClass:
-    """Read a class of machines."""
-    return MachineClass(
-        index=index,
-        cluster_id=row["cluster_id"],
-        model=row["model"],
-        nameplate_hashrate_hs=_known(row["nameplate_hashrate_hs"]),
-        nameplate_power_w=_known(row["nameplate_power_w"]),
-        run_configs={int(project): config for project, config in row["run_configs"].items()},
-        allowed=frozenset(row["allowed"]),
-        denied=frozenset(row["denied"]),
+def classes_of(
+    classes: Sequence[Row], models: Mapping[str, Row], eligibilities: Iterable[Sequence[Any]]
+) -> tuple[MachineClass, ...]:
+    """Read the classes of machines; each eligibility is (cluster or model, which one, allowed or denied, project)."""
+    projects: defaultdict[tuple[str, str, bool], set[int]] = defaultdict(set)
+    for resource_type, resource_id, allowed, project_id in eligibilities:
+        projects[resource_type, resource_id, allowed].add(project_id)
+
+    def eligible(row: Row, *, allowed: bool) -> frozenset[int]:
+        of_cluster, of_model = ("cluster", str(row["cluster_id"]), allowed), ("model", row["model"], allowed)
+        return frozenset(projects[of_cluster] | projects[of_model])
+
+    return tuple(
+        MachineClass(
+            index=index,
+            cluster_id=row["cluster_id"],
+            model=row["model"],
+            nameplate_hashrate_hs=_known(models[row["model"]]["nameplate_hashrate_hs"]),
+            nameplate_power_w=_known(models[row["model"]]["nameplate_power_w"]),
+            run_configs={
+                int(project): config for project, config in models[row["model"]]["run_configs"].items()
+            },
+            allowed=eligible(row, allowed=True),
+            denied=eligible(row, allowed=False),
+        )
+        for index, row in enumerate(classes)
     )
 
 

@@ -10,10 +10,10 @@ for no key update of p
 -- name: read_tick
 -- The occurrence and all that may forbid it to begin.
 select o.id as occurrence_id, o.schedule_id, o.state, o.planned_at, o.origin, s.paused, s.archived_at is not null as archived,
-       to_jsonb(p) as policy,
-       (select coalesce(jsonb_agg(to_jsonb(c) order by c.position), '[]')
+       to_json(p) as policy,
+       (select coalesce(json_agg(to_json(c) order by c.position), '[]')
         from smart_schedule_policy_candidates c where c.policy_id = p.id) as candidates,
-       (select coalesce(jsonb_agg(to_jsonb(w) order by w.id), '[]')
+       (select coalesce(json_agg(to_json(w) order by w.id), '[]')
         from smart_schedule_policy_windows w where w.policy_id = p.id) as windows,
        exists (select from smart_schedule_freezes f where f.policy_id = p.id and f.lifted_at is null) as frozen,
        exists (select from smart_schedule_executor_leases e
@@ -58,61 +58,64 @@ where p.id = :policy_id::bigint
 
 -- name: tick_inputs
 -- All that the machines of a policy share, in one answer: projects with their newest readings, clusters with their tariffs,
--- classes (cluster and model) with run configurations and eligibility, and the other policies of the tenant. It also begins
--- the occurrence, compare-and-set, which saves a round trip; a trial has none, and begins nothing.
-with begun as (
+-- classes (cluster and model), models with run configurations, what clusters and models may run, and the other policies of the
+-- tenant. Classes are found one behind the other along an index, whatever the number of their machines. It also begins the
+-- occurrence, compare-and-set, which saves a round trip; a trial has none, and begins nothing.
+with recursive begun as (
     update smart_schedule_occurrences set state = 'running', began_at = now()
     where id = :occurrence_id::bigint and state = 'recorded'
 ), scope as (
     select resource_type, resource_id from smart_schedule_policy_scopes where policy_id = :policy_id::bigint
+), every_class as (
+    (select m.cluster_id, m.model from machines m where m.tenant_id = :tenant_id order by m.cluster_id, m.model limit 1)
+    union all
+    select after.cluster_id, after.model
+    from every_class c
+    cross join lateral (
+        select m.cluster_id, m.model from machines m
+        where m.tenant_id = :tenant_id and (m.cluster_id, m.model) > (c.cluster_id, c.model)
+        order by m.cluster_id, m.model limit 1
+    ) after
 ), members as (
-    select m.cluster_id, m.model, count(*) as machines,
-           bool_or(exists (select from scope where resource_type = 'tenant')
-                or exists (select from scope where resource_type = 'cluster' and resource_id = m.cluster_id::text)
-                or exists (select from scope where resource_type = 'model' and resource_id = m.model)) as covered
-    from machines m
-    where m.tenant_id = :tenant_id
-      and (exists (select from scope where resource_type = 'tenant')
-           or m.cluster_id in (select resource_id::bigint from scope where resource_type = 'cluster')
-           or m.model in (select resource_id from scope where resource_type = 'model')
-           or m.id in (select resource_id::bigint from scope where resource_type = 'machine'))
-    group by m.cluster_id, m.model
+    select cluster_id, model from every_class
+    where exists (select from scope where resource_type = 'tenant')
+       or cluster_id in (select resource_id::bigint from scope where resource_type = 'cluster')
+       or model in (select resource_id from scope where resource_type = 'model')
+    union
+    select cluster_id, model from machines
+    where tenant_id = :tenant_id and id in (select resource_id::bigint from scope where resource_type = 'machine')
 ), wanted as (
-    select distinct p.id, p.name, p.price_key, p.algorithm
-    from projects p where p.tenant_id = :tenant_id
+    select id, name, price_key, algorithm from projects where tenant_id = :tenant_id
 )
 select
-    (select coalesce(jsonb_agg(to_jsonb(w) || jsonb_build_object('reading', (
-        select jsonb_build_object('revenue', case when r.revenue in ('NaN', 'Infinity', '-Infinity') then null else r.revenue end,
-                                  'finite', coalesce(r.revenue not in ('NaN', 'Infinity', '-Infinity'), false),
-                                  'unit', r.unit, 'currency', r.currency, 'algorithm', r.algorithm,
-                                  'taken_at', r.taken_at, 'received_at', r.received_at, 'flags', r.flags)
-        from smart_schedule_profit_readings r
-        where r.price_key = upper(trim(w.price_key)) order by r.received_at desc limit 1)) order by w.id), '[]')
+    (select coalesce(json_agg(json_build_object('id', w.id, 'name', w.name, 'price_key', w.price_key, 'algorithm', w.algorithm,
+        'reading', (
+            select json_build_object('revenue', case when r.revenue not in ('NaN', 'Infinity', '-Infinity') then r.revenue end,
+                                     'unit', r.unit, 'currency', r.currency, 'algorithm', r.algorithm, 'taken_at', r.taken_at,
+                                     'flags', r.flags)
+            from smart_schedule_profit_readings r
+            where r.price_key = upper(trim(w.price_key)) order by r.received_at desc limit 1)) order by w.id), '[]')
      from wanted w) as projects,
-    (select coalesce(jsonb_agg(jsonb_build_object('id', c.id, 'time_zone', c.time_zone, 'tariffs', (
-        select coalesce(jsonb_agg(to_jsonb(t) || jsonb_build_object('periods', (
-            select coalesce(jsonb_agg(to_jsonb(p) order by p.id), '[]')
-            from cluster_tariff_periods p where p.tariff_id = t.id)) order by t.id), '[]')
+    (select coalesce(json_agg(json_build_object('id', c.id, 'time_zone', c.time_zone, 'tariffs', (
+        select coalesce(json_agg(json_build_object('name', t.name, 'currency', t.currency, 'valid_from', t.valid_from,
+            'valid_to', t.valid_to, 'holidays', t.holidays, 'make_up_workdays', t.make_up_workdays, 'periods', (
+                select coalesce(json_agg(to_json(p) order by p.id), '[]')
+                from cluster_tariff_periods p where p.tariff_id = t.id)) order by t.id), '[]')
         from cluster_tariffs t where t.cluster_id = c.id
           and (t.valid_to is null or t.valid_to > :tariffs_from::timestamptz))) order by c.id), '[]')
      from clusters c where c.tenant_id = :tenant_id and c.id in (select cluster_id from members)) as clusters,
-    (select coalesce(jsonb_agg(jsonb_build_object(
-        'cluster_id', m.cluster_id, 'model', m.model, 'machines', m.machines, 'covered', m.covered,
-        'nameplate_hashrate_hs', mm.nameplate_hashrate_hs, 'nameplate_power_w', mm.nameplate_power_w,
-        'run_configs', (select coalesce(jsonb_object_agg(rc.project_id, rc.id), '{}')
-                        from project_run_configurations rc join wanted w on w.id = rc.project_id
-                        where rc.model = m.model and rc.runnable and (mm.algorithm is null or mm.algorithm = w.algorithm)),
-        'allowed', (select coalesce(jsonb_agg(distinct e.project_id), '[]') from smart_schedule_resource_eligibilities e
-                    where e.tenant_id = :tenant_id and e.allowed
-                      and ((e.resource_type = 'cluster' and e.resource_id = m.cluster_id::text)
-                           or (e.resource_type = 'model' and e.resource_id = m.model))),
-        'denied', (select coalesce(jsonb_agg(distinct e.project_id), '[]') from smart_schedule_resource_eligibilities e
-                   where e.tenant_id = :tenant_id and not e.allowed
-                     and ((e.resource_type = 'cluster' and e.resource_id = m.cluster_id::text)
-                          or (e.resource_type = 'model' and e.resource_id = m.model)))
-     ) order by m.cluster_id, m.model), '[]')
-     from members m left join machine_models mm on mm.model = m.model) as classes,
+    (select coalesce(json_agg(m order by m.cluster_id, m.model), '[]') from members m) as classes,
+    (select coalesce(json_object_agg(m.model, json_build_object(
+        'nameplate_hashrate_hs', mm.nameplate_hashrate_hs, 'nameplate_power_w', mm.nameplate_power_w, 'run_configs', (
+            select coalesce(json_object_agg(rc.project_id, rc.id), '{}')
+            from project_run_configurations rc join wanted w on w.id = rc.project_id
+            where rc.model = m.model and rc.runnable and (mm.algorithm is null or mm.algorithm = w.algorithm)))), '{}')
+     from (select distinct model from members) m left join machine_models mm on mm.model = m.model) as models,
+    (select coalesce(json_agg(json_build_array(e.resource_type, e.resource_id, e.allowed, e.project_id)), '[]')
+     from smart_schedule_resource_eligibilities e
+     where e.tenant_id = :tenant_id
+       and (e.resource_type = 'cluster' and e.resource_id in (select cluster_id::text from members)
+            or e.resource_type = 'model' and e.resource_id in (select model from members))) as eligibilities,
     (select coalesce(jsonb_agg(to_jsonb(p) || jsonb_build_object(
         'windows', (select coalesce(jsonb_agg(to_jsonb(w) order by w.id), '[]')
                     from smart_schedule_policy_windows w where w.policy_id = p.id),
@@ -120,7 +123,7 @@ select
                    from smart_schedule_policy_scopes s where s.policy_id = p.id)) order by p.id), '[]')
      from smart_schedule_policy_groups p
      where p.tenant_id = :tenant_id and p.id <> :policy_id::bigint and p.enabled and p.archived_at is null) as others,
-    (select coalesce(jsonb_agg(to_jsonb(s)), '[]') from scope s) as scopes
+    (select coalesce(json_agg(s), '[]') from scope s) as scopes
 
 -- name: adopt_foreign_changes
 -- A machine that measurably does something else than what was last brought about here, with nobody acting on it: somebody
@@ -179,14 +182,16 @@ where m.tenant_id = :tenant_id
 -- held is not taken. An expired one may be taken over, since nothing was sent under it. No join with the decisions on
 -- purpose: the planner knows nothing of rows this transaction wrote, and a nested loop over two large sets would never end.
 -- Then the batches that won any, each under a key derived from its decisions, with their machines and one log event each.
-with taken as (
+with asked as materialized (
+    select * from json_to_recordset(:attempts::json)
+        as a (id uuid, key text, action text, project_id bigint, run_config_id bigint, machine_ids bigint[])
+), taken as (
     insert into smart_schedule_machine_locks
         (machine_id, tenant_id, owner_kind, owner_id, fencing_token, taken_at, expires_at)
     select machine_id, :tenant_id, 'attempt', attempt_id, nextval('smart_schedule_fencing_tokens'), now(),
            now() + :lock_ttl::interval
     from (
-        select machine_id, attempt_id from smart_schedule_machine_decisions
-        where tick_id = :tick_id::bigint and ticked_at = :ticked_at::timestamptz and attempt_id is not null
+        select machine_id, asked.id as attempt_id from asked cross join unnest(asked.machine_ids) as machine_id
         order by machine_id
     ) wanted
     on conflict (machine_id) do update
@@ -204,11 +209,9 @@ with taken as (
     insert into smart_schedule_attempts
         (id, tenant_id, kind, idempotency_key, occurrence_id, policy_id, tick_id, action, project_id, run_config_id, state,
          prepared_at, valid_until)
-    select a.id, :tenant_id, 'device_batch', a.key, :occurrence_id::bigint, :policy_id::bigint, :tick_id::bigint, a.action,
-           a.project_id, a.run_config_id, 'prepared', now(), :valid_until::timestamptz
-    from unnest(:ids::uuid[], :keys::text[], :actions::text[], :projects::bigint[], :run_configs::bigint[])
-         as a (id, key, action, project_id, run_config_id)
-    join won on won.owner_id = a.id
+    select asked.id, :tenant_id, 'device_batch', asked.key, :occurrence_id::bigint, :policy_id::bigint, :tick_id::bigint,
+           asked.action, asked.project_id, asked.run_config_id, 'prepared', now(), :valid_until::timestamptz
+    from asked join won on won.owner_id = asked.id
     returning id, action, project_id
 ), logged as (
     insert into smart_schedule_log_events (at, tenant_id, policy_id, code, params, tick_id, attempt_id)
@@ -220,22 +223,26 @@ select owner_id as attempt_id, machines from won
 
 -- name: skip_lost_races
 -- Decisions whose lock somebody else took in the meantime; returns what they had been, with the gain that is not to be had.
-with lost as (
-    select d.machine_id, d.action, d.reason,
-           case when d.action in ('stop', 'power_off') then -coalesce(d.current_net_cny_per_day, 0)
-                when d.best_net_cny_per_day is null then 0
-                when d.action = 'switch' then d.best_net_cny_per_day - coalesce(d.current_net_cny_per_day, 0)
-                else d.best_net_cny_per_day end as gain
-    from smart_schedule_machine_decisions d
-    where d.tick_id = :tick_id::bigint and d.ticked_at = :ticked_at::timestamptz and d.attempt_id is not null
-      and not exists (select from smart_schedule_machine_locks l
-                      where l.machine_id = d.machine_id and l.owner_id = d.attempt_id and l.freed_at is null)
+-- What was won is looked up among the tick's own locks: a hash of them costs the same whatever the planner thinks.
+with won as materialized (
+    select machine_id from smart_schedule_machine_locks where owner_id = any (:ids::uuid[]) and freed_at is null
+), lost as (
+    select action, reason, count(*) as machines,
+           sum(case when action in ('stop', 'power_off') then -coalesce(current_net_cny_per_day, 0)
+                    when best_net_cny_per_day is null then 0
+                    when action = 'switch' then best_net_cny_per_day - coalesce(current_net_cny_per_day, 0)
+                    else best_net_cny_per_day end)::float8 as gain_cny_per_day
+    from smart_schedule_machine_decisions
+    where tick_id = :tick_id::bigint and ticked_at = :ticked_at::timestamptz and attempt_id is not null
+      and machine_id not in (select machine_id from won)
+    group by action, reason
 ), skipped as (
-    update smart_schedule_machine_decisions d
+    update smart_schedule_machine_decisions
     set action = 'skip', reason = 'locked', attempt_id = null
-    from lost where d.tick_id = :tick_id::bigint and d.ticked_at = :ticked_at::timestamptz and d.machine_id = lost.machine_id
+    where tick_id = :tick_id::bigint and ticked_at = :ticked_at::timestamptz and attempt_id is not null
+      and machine_id not in (select machine_id from won)
 )
-select action, reason, count(*) as machines, sum(gain)::float8 as gain_cny_per_day from lost group by action, reason
+select action, reason, machines, gain_cny_per_day from lost
 
 -- name: withhold_moves
 -- The decisions of a tick as they were proposed, none of them carried out.
@@ -301,9 +308,8 @@ with tick as (
     update smart_schedule_policy_candidates c
     set price_level = l.level, price_level_at = l.level_at, price_pending_level = l.pending_level,
         price_pending_since = l.pending_since
-    from unnest(:level_projects::bigint[], :levels::double precision[], :levels_at::timestamptz[],
-                :pending_levels::double precision[], :pending_since::timestamptz[])
-         as l (project_id, level, level_at, pending_level, pending_since)
+    from json_to_recordset(:levels::json)
+         as l (project_id bigint, level float8, level_at timestamptz, pending_level float8, pending_since timestamptz)
     where c.policy_id = :policy_id::bigint and c.project_id = l.project_id
 ), ended as (
     update smart_schedule_occurrences
