@@ -108,7 +108,7 @@ def test_a_schedule_that_another_scan_holds_is_passed_over(scene: Scene) -> None
     """R8.3, R8.10: a slow scan holds up only what it is recording; the other scan takes the rest of what is due."""
     other = scene.process()
     with other.store.transaction() as slow:
-        assert [due.schedule_id for due in slow.due_schedules(10)] == [1]
+        assert [due.schedule_ids for due in slow.due_schedules(10)] == [[1]]
         _schedules(scene, 2)
         assert _tick(scene).recorded == 2
     assert _tick(scene).recorded == 1
@@ -296,6 +296,10 @@ def test_a_broken_zone_stops_only_its_own_schedule(scene: Scene, zone: str) -> N
         '{"kind": "daily", "time_of_day": "25:00"}',
         '{"kind": "interval", "every_sec": 60, "anchor": "yesterday"}',
         '{"kind": "interval", "every_sec": 99999999999}',
+        pytest.param(
+            f'{{"kind": "interval", "every_sec": {"9" * 5000}}}', id="more digits than Python reads"
+        ),
+        pytest.param(f'{{"kind": {"[" * 3000}{"]" * 3000}}}', id="nested more deeply than Python reads"),
     ],
 )
 def test_a_broken_rule_stops_only_its_own_schedule(scene: Scene, rule: str) -> None:
@@ -342,7 +346,48 @@ def test_a_cursor_before_any_calendar_is_passed_like_any_other(scene: Scene, cur
     assert scene.value("select count(*) from smart_schedule_schedules where next_run_at > now()") == 2
 
 
+def test_schedules_of_one_broken_rule_are_each_set_aside_and_logged(scene: Scene) -> None:
+    """R8.2: what is read once for all of them is told of each."""
+    _schedules(scene, 2)
+    scene.session.run("update smart_schedule_schedules set rule = '{}', next_run_at = now() where id > 1")
+    report = _tick(scene)
+    assert (report.recorded, report.broken, report.failures) == (1, 2, {})
+    assert scene.rows(
+        "select (params ->> 'schedule_id')::int from smart_schedule_log_events where code = 'schedule_broken' order by 1"
+    ) == [[2], [3]]
+
+
 # ---------------------------------------------------------------- many
+
+
+def test_schedules_are_planned_together_only_by_one_rule_one_zone_and_one_cursor(scene: Scene) -> None:
+    """R8.3, R8.5: of six that are due, each gets its own planned time, missed count and cursor."""
+    _schedules(scene, 5)
+    half_past = "date_trunc('hour', now()) - interval '30 minutes'"
+    scene.session.run(
+        f"""
+        update smart_schedule_schedules set
+            rule = jsonb_build_object('kind', 'cron', 'expression',
+                                      case when id = 6 then '45 * * * *' else '30 * * * *' end),
+            time_zone = case when id = 5 then 'Asia/Kathmandu' else 'UTC' end,
+            next_run_at = {half_past} - case when id in (3, 4) then interval '5 hours' else interval '0' end
+        """
+    )
+    with scene.app.store.transaction() as tx:
+        assert [due.schedule_ids for due in tx.due_schedules(10)] == [[1, 2], [3, 4], [5], [6]]
+        now = tx.now
+    report = _tick(scene)
+    missed = dict(
+        scene.rows("select schedule_id, missed_count from smart_schedule_occurrences where reason = 'missed'")
+    )
+    minute = {5: 45, 6: 45}  # the zone is 45 minutes off
+    for id_, next_run_at in scene.rows("select id, next_run_at from smart_schedule_schedules order by id"):
+        assert now < next_run_at <= now + timedelta(minutes=61), id_
+        assert next_run_at.minute == minute.get(id_, 30), id_
+    assert report.missed == sum(missed.values())
+    assert missed[3] == missed[4] >= 5
+    assert missed[3] - missed.get(1, 0) == 5
+    assert missed.get(1) == missed.get(2)
 
 
 def test_the_first_page_is_filled_in_turns_over_tenants(scene: Scene) -> None:
@@ -352,9 +397,10 @@ def test_the_first_page_is_filled_in_turns_over_tenants(scene: Scene) -> None:
     scene.session.run(
         "update smart_schedule_schedules set next_run_at = now() - interval '1 minute' where tenant_id = 'large'"
     )
+    tenants = dict(scene.rows("select id, tenant_id from smart_schedule_schedules"))
     for size, small in ((500, 3), (9, 3), (5, 2), (3, 1)):
         with scene.app.store.transaction() as tx:
-            page = [due.tenant_id for due in tx.due_schedules(size)]
+            page = [tenants[one] for due in tx.due_schedules(size) for one in due.schedule_ids]
         assert len(page) == size
         assert (page.count("small"), page.count("acme")) == (small, 1)
 
