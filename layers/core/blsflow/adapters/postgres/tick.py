@@ -127,7 +127,7 @@ class TickQueries(Part):
 
     def mark_occurrences_enqueued(self, ids: Sequence[int]) -> None:
         """Note that messages for these went out."""
-        self._session.query("mark_occurrences_enqueued", ids=as_array(ids))
+        self._session.query("mark_occurrences_enqueued", ids=as_array(ids), lowest=min(ids), highest=max(ids))
 
     def unqueued_attempts(self, older_than: timedelta, limit: int) -> Sequence[UUID]:
         """Return prepared attempts whose message was never sent, or is overdue."""

@@ -152,8 +152,10 @@ with waiting as (
 select kind, json_agg(id order by id) as ids from waiting group by kind
 
 -- name: mark_occurrences_enqueued
--- Their messages went out; written after the sending, so that a crash between the two sends once more.
-update smart_schedule_occurrences set enqueued_at = now() where id = any (:ids::bigint[])
+-- Their messages went out; written after the sending, so that a crash between the two sends once more. By the least and the
+-- greatest of them the planner sees how few they are, which a table without statistics would have it miss.
+update smart_schedule_occurrences set enqueued_at = now()
+where id = any (:ids::bigint[]) and id between :lowest::bigint and :highest::bigint
 
 -- name: unqueued_attempts
 -- Prepared attempts whose message never went out, or went out so long ago that it must have been lost.
