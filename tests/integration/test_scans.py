@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 import time
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
@@ -10,8 +11,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from blsflow.adapters.inline import InlineQueue
+from blsflow.adapters.postgres.tick import TickQueries
 from blsflow.domain.scan import plan_scan
 from blsflow.flow import control
+from blsflow.flow import tick as flow_tick
 from blsflow.ports.errors import EnqueueFailed, InvariantBroken
 from tests.integration.counting import counting_store
 from tests.integration.racing import at_once
@@ -456,6 +459,30 @@ def test_pages_that_could_not_be_enqueued_are_enqueued_by_the_next_tick(scene: S
     assert scene.value("select count(*) from smart_schedule_occurrences where enqueued_at is null") == 0
 
 
+def test_what_one_queue_took_is_noted_though_the_other_takes_nothing(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """R8.3, R8.10: a page with both kinds: its ticks went out and are not sent again; the next page does not go out."""
+    _schedules(scene, 3)
+    scene.session.run(
+        """
+        update smart_schedule_schedules set kind = 'conversation', policy_id = null,
+            work = '{"target": "a", "conversation_id": "c", "prompt": "p"}' where id = 2
+        """
+    )
+    monkeypatch.setattr(flow_tick, "PAGE", 2)
+    scene.app.__dict__["execute_queue"] = _DeafQueue()
+    assert list(_tick(scene).failures) == ["scan"]
+    assert scene.rows("select schedule_id from smart_schedule_occurrences where enqueued_at is not null") == [
+        [1]
+    ]
+    first = _messages(scene.app.decide_queue)
+    scene.app.__dict__["execute_queue"] = InlineQueue()
+    assert _tick(scene).failures == {}
+    assert (len(first), len(_messages(scene.app.decide_queue))) == (1, 2)
+    assert scene.value("select count(*) from smart_schedule_occurrences where enqueued_at is null") == 0
+
+
 def test_a_page_goes_out_while_the_next_is_recorded(scene: Scene) -> None:
     """R8.3: sending and recording do not wait for each other."""
     _schedules(scene, 999)
@@ -471,6 +498,31 @@ def test_a_page_goes_out_while_the_next_is_recorded(scene: Scene) -> None:
             super().send(messages)
 
     scene.app.__dict__["decide_queue"] = LateQueue()
+    assert (_tick(scene).failures, len(_messages(scene.app.decide_queue))) == ({}, 1000)
+
+
+def test_a_page_is_noted_while_the_next_goes_out(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    """R8.3: sending and noting do not wait for each other either."""
+    _schedules(scene, 999)
+    second_begun = threading.Event()
+
+    class Queue(InlineQueue):
+        pages = 0
+
+        def send(self, messages: Sequence[Mapping[str, object]]) -> None:
+            self.pages += 1
+            if self.pages == 2:
+                second_begun.set()
+            super().send(messages)
+
+    note = TickQueries.mark_occurrences_enqueued
+
+    def late(queries: TickQueries, ids: Sequence[int]) -> None:
+        assert second_begun.wait(10), "the second page waited for the first to be noted"
+        note(queries, ids)
+
+    monkeypatch.setattr(TickQueries, "mark_occurrences_enqueued", late)
+    scene.app.__dict__["decide_queue"] = Queue()
     assert (_tick(scene).failures, len(_messages(scene.app.decide_queue))) == ({}, 1000)
 
 

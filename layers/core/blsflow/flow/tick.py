@@ -137,7 +137,7 @@ def _close_finished_ticks(store: Store) -> None:
 def _scan(
     store: Store, queues: Queues, settings: TickSettings, report: TickReport, time_left: Callable[[], bool]
 ) -> None:
-    """Record page by page; a page's messages go out while the next page is recorded, and are noted after that.
+    """Record page by page; a page's messages go out while the next page is recorded, and are noted while the next's go out.
 
     What was committed and not sent, or sent and not noted, is left behind, and sent (again) by the next scan: two pages,
     if the queue takes nothing.
@@ -149,8 +149,10 @@ def _scan(
                 due = tx.due_schedules(PAGE)
                 recorded = _record(tx, due, settings, report)
             report.recorded += sum(map(len, recorded.values()))
-            _note_sent(store, under_way)
-            under_way = _begin_to_send(sender, queues, recorded)
+            last, under_way = under_way, ()
+            if _went_out(last):
+                under_way = _begin_to_send(sender, queues, recorded)
+            _note_sent(store, last)
             if sum(len(group.schedule_ids) for group in due) < PAGE:
                 break
         _note_sent(store, under_way)
@@ -187,6 +189,11 @@ def _begin_to_send(sender: Executor, queues: Queues, waiting: WaitingOccurrences
             messages = [{"occurrence_id": occurrence_id} for occurrence_id in ids]
             begun.append((ids, sender.submit(queue.send, messages)))
     return begun
+
+
+def _went_out(under_way: Sequence[_Sending]) -> bool:
+    """Wait until messages went out or failed to."""
+    return all(sending.exception() is None for _, sending in under_way)
 
 
 def _note_sent(store: Store, under_way: Sequence[_Sending]) -> None:
