@@ -627,7 +627,8 @@ CREATE TABLE public.smart_schedule_occurrences (
     CONSTRAINT smart_schedule_occurrences_request_of_manual CHECK (((origin = 'manual'::text) = (request_id IS NOT NULL))),
     CONSTRAINT smart_schedule_occurrences_skip_has_reason CHECK (((state <> 'skipped'::text) OR (reason IS NOT NULL))),
     CONSTRAINT smart_schedule_occurrences_state_check CHECK ((state = ANY (ARRAY['recorded'::text, 'running'::text, 'reconciling'::text, 'cancelling'::text, 'succeeded'::text, 'failed'::text, 'cancelled'::text, 'interrupted'::text, 'skipped'::text])))
-);
+)
+WITH (fillfactor='45');
 
 ALTER TABLE public.smart_schedule_occurrences ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
     SEQUENCE NAME public.smart_schedule_occurrences_id_seq

@@ -4,12 +4,12 @@ import socket
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta, timezone
 from typing import TYPE_CHECKING
 
 import pytest
 
-from blsflow.adapters.postgres.connection import DatabaseAddress, Session, literal
+from blsflow.adapters.postgres.connection import DatabaseAddress, Session, as_array, literal
 from blsflow.adapters.postgres.copying import RecordReader
 from blsflow.ports.errors import InvariantBroken, StoreConflict, StoreError, StoreUnavailable
 
@@ -47,6 +47,25 @@ def pid(session: Session) -> int:
 
 
 # ---------------------------------------------------------------- values
+
+
+def test_an_array_arrives_as_it_was_encoded(session: Session) -> None:
+    """R8.3: whole numbers and instants to the microsecond, of any zone and year, nulls, and each as often as is said."""
+    ids = [1, -2, 2**63 - 1]
+    at = [
+        datetime(1970, 1, 1, tzinfo=UTC),
+        None,
+        datetime(9998, 12, 31, 23, 59, 59, 999999, tzinfo=UTC),
+        datetime(2, 1, 1, 0, 0, 1, tzinfo=timezone(timedelta(hours=5, minutes=45))),
+    ]
+    (row,) = session.query_text(
+        "select (:ids)::bigint[] as ids, (:at)::timestamptz[] as at, (:twice)::integer[] as twice, (:none)::bigint[] as none",
+        ids=as_array(ids),
+        at=as_array(at),
+        twice=as_array(iter([7, None, 8]), [2, 1, 0]),
+        none=as_array([]),
+    )
+    assert row == {"ids": ids, "at": at, "twice": [7, 7, None], "none": []}
 
 
 @pytest.mark.parametrize(

@@ -230,8 +230,9 @@ def test_a_tenant_with_many_due_schedules_starves_nobody(scene: ConversationScen
     """R8.10: 2,000 of one tenant, due for longer, leave the other tenant's three on the first page."""
     _schedules(scene, 2000, tenant="acme", due_for_sec=120)
     _schedules(scene, 3, tenant="umbra")
+    tenants = dict(scene.rows("select id, tenant_id from smart_schedule_schedules"))
     with scene.app.store.transaction() as tx:
-        page = [due.tenant_id for due in tx.due_schedules(500)]
+        page = [tenants[one] for due in tx.due_schedules(500) for one in due.schedule_ids]
     assert (len(page), page.count("umbra")) == (500, 3)
 
 

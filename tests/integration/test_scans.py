@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 import time
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
@@ -10,8 +11,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from blsflow.adapters.inline import InlineQueue
+from blsflow.adapters.postgres.tick import TickQueries
 from blsflow.domain.scan import plan_scan
 from blsflow.flow import control
+from blsflow.flow import tick as flow_tick
 from blsflow.ports.errors import EnqueueFailed, InvariantBroken
 from tests.integration.counting import counting_store
 from tests.integration.racing import at_once
@@ -108,7 +111,7 @@ def test_a_schedule_that_another_scan_holds_is_passed_over(scene: Scene) -> None
     """R8.3, R8.10: a slow scan holds up only what it is recording; the other scan takes the rest of what is due."""
     other = scene.process()
     with other.store.transaction() as slow:
-        assert [due.schedule_id for due in slow.due_schedules(10)] == [1]
+        assert [due.schedule_ids for due in slow.due_schedules(10)] == [[1]]
         _schedules(scene, 2)
         assert _tick(scene).recorded == 2
     assert _tick(scene).recorded == 1
@@ -296,6 +299,10 @@ def test_a_broken_zone_stops_only_its_own_schedule(scene: Scene, zone: str) -> N
         '{"kind": "daily", "time_of_day": "25:00"}',
         '{"kind": "interval", "every_sec": 60, "anchor": "yesterday"}',
         '{"kind": "interval", "every_sec": 99999999999}',
+        pytest.param(
+            f'{{"kind": "interval", "every_sec": {"9" * 5000}}}', id="more digits than Python reads"
+        ),
+        pytest.param(f'{{"kind": {"[" * 3000}{"]" * 3000}}}', id="nested more deeply than Python reads"),
     ],
 )
 def test_a_broken_rule_stops_only_its_own_schedule(scene: Scene, rule: str) -> None:
@@ -342,7 +349,48 @@ def test_a_cursor_before_any_calendar_is_passed_like_any_other(scene: Scene, cur
     assert scene.value("select count(*) from smart_schedule_schedules where next_run_at > now()") == 2
 
 
+def test_schedules_of_one_broken_rule_are_each_set_aside_and_logged(scene: Scene) -> None:
+    """R8.2: what is read once for all of them is told of each."""
+    _schedules(scene, 2)
+    scene.session.run("update smart_schedule_schedules set rule = '{}', next_run_at = now() where id > 1")
+    report = _tick(scene)
+    assert (report.recorded, report.broken, report.failures) == (1, 2, {})
+    assert scene.rows(
+        "select (params ->> 'schedule_id')::int from smart_schedule_log_events where code = 'schedule_broken' order by 1"
+    ) == [[2], [3]]
+
+
 # ---------------------------------------------------------------- many
+
+
+def test_schedules_are_planned_together_only_by_one_rule_one_zone_and_one_cursor(scene: Scene) -> None:
+    """R8.3, R8.5: of six that are due, each gets its own planned time, missed count and cursor."""
+    _schedules(scene, 5)
+    half_past = "date_trunc('hour', now()) - interval '30 minutes'"
+    scene.session.run(
+        f"""
+        update smart_schedule_schedules set
+            rule = jsonb_build_object('kind', 'cron', 'expression',
+                                      case when id = 6 then '45 * * * *' else '30 * * * *' end),
+            time_zone = case when id = 5 then 'Asia/Kathmandu' else 'UTC' end,
+            next_run_at = {half_past} - case when id in (3, 4) then interval '5 hours' else interval '0' end
+        """
+    )
+    with scene.app.store.transaction() as tx:
+        assert [due.schedule_ids for due in tx.due_schedules(10)] == [[1, 2], [3, 4], [5], [6]]
+        now = tx.now
+    report = _tick(scene)
+    missed = dict(
+        scene.rows("select schedule_id, missed_count from smart_schedule_occurrences where reason = 'missed'")
+    )
+    minute = {5: 45, 6: 45}  # the zone is 45 minutes off
+    for id_, next_run_at in scene.rows("select id, next_run_at from smart_schedule_schedules order by id"):
+        assert now < next_run_at <= now + timedelta(minutes=61), id_
+        assert next_run_at.minute == minute.get(id_, 30), id_
+    assert report.missed == sum(missed.values())
+    assert missed[3] == missed[4] >= 5
+    assert missed[3] - missed.get(1, 0) == 5
+    assert missed.get(1) == missed.get(2)
 
 
 def test_the_first_page_is_filled_in_turns_over_tenants(scene: Scene) -> None:
@@ -352,9 +400,10 @@ def test_the_first_page_is_filled_in_turns_over_tenants(scene: Scene) -> None:
     scene.session.run(
         "update smart_schedule_schedules set next_run_at = now() - interval '1 minute' where tenant_id = 'large'"
     )
+    tenants = dict(scene.rows("select id, tenant_id from smart_schedule_schedules"))
     for size, small in ((500, 3), (9, 3), (5, 2), (3, 1)):
         with scene.app.store.transaction() as tx:
-            page = [due.tenant_id for due in tx.due_schedules(size)]
+            page = [tenants[one] for due in tx.due_schedules(size) for one in due.schedule_ids]
         assert len(page) == size
         assert (page.count("small"), page.count("acme")) == (small, 1)
 
@@ -410,6 +459,30 @@ def test_pages_that_could_not_be_enqueued_are_enqueued_by_the_next_tick(scene: S
     assert scene.value("select count(*) from smart_schedule_occurrences where enqueued_at is null") == 0
 
 
+def test_what_one_queue_took_is_noted_though_the_other_takes_nothing(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """R8.3, R8.10: a page with both kinds: its ticks went out and are not sent again; the next page does not go out."""
+    _schedules(scene, 3)
+    scene.session.run(
+        """
+        update smart_schedule_schedules set kind = 'conversation', policy_id = null,
+            work = '{"target": "a", "conversation_id": "c", "prompt": "p"}' where id = 2
+        """
+    )
+    monkeypatch.setattr(flow_tick, "PAGE", 2)
+    scene.app.__dict__["execute_queue"] = _DeafQueue()
+    assert list(_tick(scene).failures) == ["scan"]
+    assert scene.rows("select schedule_id from smart_schedule_occurrences where enqueued_at is not null") == [
+        [1]
+    ]
+    first = _messages(scene.app.decide_queue)
+    scene.app.__dict__["execute_queue"] = InlineQueue()
+    assert _tick(scene).failures == {}
+    assert (len(first), len(_messages(scene.app.decide_queue))) == (1, 2)
+    assert scene.value("select count(*) from smart_schedule_occurrences where enqueued_at is null") == 0
+
+
 def test_a_page_goes_out_while_the_next_is_recorded(scene: Scene) -> None:
     """R8.3: sending and recording do not wait for each other."""
     _schedules(scene, 999)
@@ -425,6 +498,31 @@ def test_a_page_goes_out_while_the_next_is_recorded(scene: Scene) -> None:
             super().send(messages)
 
     scene.app.__dict__["decide_queue"] = LateQueue()
+    assert (_tick(scene).failures, len(_messages(scene.app.decide_queue))) == ({}, 1000)
+
+
+def test_a_page_is_noted_while_the_next_goes_out(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    """R8.3: sending and noting do not wait for each other either."""
+    _schedules(scene, 999)
+    second_begun = threading.Event()
+
+    class Queue(InlineQueue):
+        pages = 0
+
+        def send(self, messages: Sequence[Mapping[str, object]]) -> None:
+            self.pages += 1
+            if self.pages == 2:
+                second_begun.set()
+            super().send(messages)
+
+    note = TickQueries.mark_occurrences_enqueued
+
+    def late(queries: TickQueries, ids: Sequence[int]) -> None:
+        assert second_begun.wait(10), "the second page waited for the first to be noted"
+        note(queries, ids)
+
+    monkeypatch.setattr(TickQueries, "mark_occurrences_enqueued", late)
+    scene.app.__dict__["decide_queue"] = Queue()
     assert (_tick(scene).failures, len(_messages(scene.app.decide_queue))) == ({}, 1000)
 
 

@@ -12,7 +12,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from blsflow.domain.prices import FeedUnavailable
-from blsflow.domain.scan import ScanPlan, plan_scan
+from blsflow.domain.scan import plan_scan
 from blsflow.flow.enqueuing import enqueue_attempts
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from blsflow.ports.services import ProfitFeed, Queue, Queues
     from blsflow.ports.store import Store, Transaction
-    from blsflow.ports.tick import DueSchedule, WaitingOccurrence
+    from blsflow.ports.tick import DueSchedules, WaitingOccurrences
 
 PAGE: Final = 500
 _REQUEUE_AFTER: Final = timedelta(seconds=45)
@@ -137,7 +137,7 @@ def _close_finished_ticks(store: Store) -> None:
 def _scan(
     store: Store, queues: Queues, settings: TickSettings, report: TickReport, time_left: Callable[[], bool]
 ) -> None:
-    """Record page by page; a page's messages go out while the next page is recorded, and are noted after that.
+    """Record page by page; a page's messages go out while the next page is recorded, and are noted while the next's go out.
 
     What was committed and not sent, or sent and not noted, is left behind, and sent (again) by the next scan: two pages,
     if the queue takes nothing.
@@ -148,10 +148,12 @@ def _scan(
             with store.transaction() as tx:
                 due = tx.due_schedules(PAGE)
                 recorded = _record(tx, due, settings, report)
-            report.recorded += len(recorded)
-            _note_sent(store, under_way)
-            under_way = _begin_to_send(sender, queues, recorded)
-            if len(due) < PAGE:
+            report.recorded += sum(map(len, recorded.values()))
+            last, under_way = under_way, ()
+            if _went_out(last):
+                under_way = _begin_to_send(sender, queues, recorded)
+            _note_sent(store, last)
+            if sum(len(group.schedule_ids) for group in due) < PAGE:
                 break
         _note_sent(store, under_way)
         with store.transaction() as tx:
@@ -160,41 +162,44 @@ def _scan(
 
 
 def _record(
-    tx: Transaction, due: Sequence[DueSchedule], settings: TickSettings, report: TickReport
-) -> Sequence[WaitingOccurrence]:
-    plans: list[tuple[DueSchedule, ScanPlan]] = []
-    for schedule in due:
-        if schedule.rule is None:
-            tx.mark_broken(schedule.schedule_id, schedule.broken or "unreadable rule")
-            report.broken += 1
+    tx: Transaction, due: Sequence[DueSchedules], settings: TickSettings, report: TickReport
+) -> WaitingOccurrences:
+    plans = []
+    for group in due:
+        count = len(group.schedule_ids)
+        if group.rule is None:
+            tx.mark_broken(group.schedule_ids, group.broken or "unreadable rule")
+            report.broken += count
             continue
-        plan = plan_scan(schedule.rule, cursor=schedule.cursor, now=tx.now, grace=settings.start_grace)
-        report.missed += plan.missed_count
-        report.lag_sec = max(report.lag_sec, (tx.now - schedule.cursor).total_seconds())
-        plans.append((schedule, plan))
-    return tx.record_scan(plans) if plans else []
+        plan = plan_scan(group.rule, cursor=group.cursor, now=tx.now, grace=settings.start_grace)
+        report.missed += count * plan.missed_count
+        report.lag_sec = max(report.lag_sec, (tx.now - group.cursor).total_seconds())
+        plans.append((group, plan))
+    return tx.record_scan(plans) if plans else {}
 
 
-def _begin_to_send(
-    sender: Executor, queues: Queues, waiting: Sequence[WaitingOccurrence]
-) -> Sequence[_Sending]:
+def _begin_to_send(sender: Executor, queues: Queues, waiting: WaitingOccurrences) -> Sequence[_Sending]:
     """Begin to send what has been committed.
 
     A policy's tick is decided first; a conversation has nothing to decide and goes straight to be executed.
     """
     begun = []
     for kind, queue in (("policy_tick", queues.decide), ("conversation", queues.execute)):
-        ids = [occurrence.occurrence_id for occurrence in waiting if occurrence.kind == kind]
-        if ids:
+        if ids := waiting.get(kind):
             messages = [{"occurrence_id": occurrence_id} for occurrence_id in ids]
             begun.append((ids, sender.submit(queue.send, messages)))
     return begun
 
 
+def _went_out(under_way: Sequence[_Sending]) -> bool:
+    """Wait until messages went out or failed to."""
+    return all(sending.exception() is None for _, sending in under_way)
+
+
 def _note_sent(store: Store, under_way: Sequence[_Sending]) -> None:
     """Wait until messages went out, and note it: a row that was never noted is sent again, which changes nothing."""
-    for ids, sent in under_way:
-        sent.result()
+    for ids, sending in under_way:
+        sending.result()
         with store.transaction() as tx:
             tx.mark_occurrences_enqueued(ids)
 

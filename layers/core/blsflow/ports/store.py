@@ -59,7 +59,7 @@ if TYPE_CHECKING:
         TrialTick,
     )
     from blsflow.ports.reconcile import AttemptStanding, FailedShare, OpenAges
-    from blsflow.ports.tick import DueSchedule, FeedFetch, WaitingOccurrence
+    from blsflow.ports.tick import DueSchedules, FeedFetch, WaitingOccurrences
 
 
 class DecisionSink(Protocol):
@@ -98,14 +98,14 @@ class Transaction(
     def store_fetch_failure(self, source: str, reason: str, detail: str) -> None:
         """Keep that the feed could not be read, and why."""
 
-    def due_schedules(self, limit: int) -> Sequence[DueSchedule]:
+    def due_schedules(self, limit: int) -> Sequence[DueSchedules]:
         """Lock the next due schedules that nobody else has, fair over tenants."""
 
-    def record_scan(self, plans: Sequence[tuple[DueSchedule, ScanPlan]]) -> Sequence[WaitingOccurrence]:
+    def record_scan(self, plans: Sequence[tuple[DueSchedules, ScanPlan]]) -> WaitingOccurrences:
         """Record occurrences and move cursors; return those to run."""
 
-    def mark_broken(self, schedule_id: int, cause: str) -> None:
-        """Set a schedule aside whose rule cannot be read."""
+    def mark_broken(self, schedule_ids: Sequence[int], cause: str) -> None:
+        """Set schedules aside whose rule cannot be read."""
 
     def close_unbegun(self, older_than: timedelta, manual_older_than: timedelta, limit: int) -> int:
         """Close planned occurrences that were recorded and never begun (R8.6)."""
@@ -113,7 +113,7 @@ class Transaction(
     def close_finished_ticks(self) -> int:
         """End running tick occurrences none of whose attempts waits to be sent."""
 
-    def unqueued_occurrences(self, older_than: timedelta, limit: int) -> Sequence[WaitingOccurrence]:
+    def unqueued_occurrences(self, older_than: timedelta, limit: int) -> WaitingOccurrences:
         """Return recorded occurrences that were never enqueued."""
 
     def mark_occurrences_enqueued(self, ids: Sequence[int]) -> None:

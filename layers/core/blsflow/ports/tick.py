@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
     from datetime import datetime
 
     from blsflow.domain.recurrence_rules import Rule
@@ -21,20 +22,17 @@ class FeedFetch:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class DueSchedule:
-    """A schedule whose cursor has come; locked until the transaction ends. ``rule`` is None when it cannot be read."""
+class DueSchedules:
+    """Schedules of one rule whose cursors have come, all at one time; locked until the transaction ends.
 
-    schedule_id: int
-    tenant_id: str
-    kind: str
+    What one of them makes of a scan, all of them make. ``rule`` is None when it cannot be read.
+    """
+
+    schedule_ids: Sequence[int]
     cursor: datetime
     rule: Rule | None
     broken: str | None
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class WaitingOccurrence:
-    """A recorded occurrence that is to be enqueued."""
-
-    occurrence_id: int
-    kind: str
+WaitingOccurrences: TypeAlias = "Mapping[str, Sequence[int]]"
+"""Recorded occurrences that are to be enqueued: by kind, their ids in order."""

@@ -32,26 +32,28 @@ from named n join counted c using (price_key)
 order by n.price_key, n.taken_at desc
 
 -- name: due_schedules
--- The next due schedules that nobody else is scanning, in turns over the tenants so that a large one starves no other.
--- What was stored by hand and has no form outside the database stops only itself: a rule that is no object comes as one
--- without a kind, a cursor before any calendar as the epoch.
+-- The next due schedules that nobody else is scanning, in turns over the tenants so that a large one starves no other, by
+-- rule and cursor. What was stored by hand and has no form outside the database stops only itself: a rule that is no object
+-- comes as one without a kind, a cursor before any calendar as the epoch.
 with turns as (
     select id, row_number() over (partition by tenant_id order by next_run_at, id) as turn
     from smart_schedule_schedules
     where next_run_at <= now() and not paused and archived_at is null and broken is null
-), page as (
-    select id, turn from turns order by turn, id limit :page_size::integer
+), due as (
+    select s.id, greatest(s.next_run_at, 'epoch') as next_run_at,
+           case when jsonb_typeof(s.rule) = 'object' then s.rule else '{}' end::text as rule, s.time_zone
+    from smart_schedule_schedules s
+    where s.id = any (array(select id from turns where turn <= :page_size::integer order by turn, id limit :page_size::integer))
+      and s.next_run_at <= now() and not s.paused and s.archived_at is null and s.broken is null
+    order by s.id
+    for no key update of s skip locked
 )
-select s.id, s.tenant_id, s.kind, greatest(s.next_run_at, 'epoch') as next_run_at,
-       case when jsonb_typeof(s.rule) = 'object' then s.rule else '{}' end as rule, s.time_zone
-from smart_schedule_schedules s join page using (id)
-where s.next_run_at <= now() and not s.paused and s.archived_at is null and s.broken is null
-order by s.id
-for no key update of s skip locked
+select rule, time_zone, next_run_at, json_agg(id order by id) as schedule_ids
+from due group by rule, time_zone, next_run_at order by min(id)
 
 -- name: record_scan
 -- Occurrences and cursors of one page in one go. A planned time that is recorded already stays as it is; one that meets
--- an occurrence still at work is recorded as skipped. Returns what is to be run.
+-- an occurrence still at work is recorded as skipped. Returns what is to be run, by kind.
 with plan as (
     select p.*, s.tenant_id, s.kind, s.policy_id, s.version
     from unnest(:schedule_ids::bigint[], :run_at::timestamptz[], :missed_from::timestamptz[], :missed_counts::integer[],
@@ -92,12 +94,12 @@ with plan as (
            jsonb_build_object('schedule_id', p.schedule_id, 'reason', 'previous_unfinished', 'planned_at', p.run_at)
     from recorded r join plan p using (schedule_id) where r.state = 'skipped'
 )
-select id, kind from recorded where state = 'recorded' order by id
+select kind, json_agg(id order by id) as ids from recorded where state = 'recorded' group by kind
 
 -- name: mark_broken
 -- A stored rule that cannot be read stops only its own schedule, visibly.
 with broken as (
-    update smart_schedule_schedules set broken = :cause, updated_at = now() where id = :schedule_id::bigint
+    update smart_schedule_schedules set broken = :cause, updated_at = now() where id = any (:schedule_ids::bigint[])
     returning id, tenant_id, policy_id
 )
 insert into smart_schedule_log_events (at, tenant_id, policy_id, level, code, params)
@@ -141,14 +143,19 @@ select count(*) as closed from done
 -- name: unqueued_occurrences
 -- Recorded and committed, but the message never went out: the row is the outbox. A manual one's went out so long ago that it
 -- must have been lost; a planned one is closed sooner than that would help.
-select id, kind from smart_schedule_occurrences
-where state = 'recorded'
-  and (enqueued_at is null or (origin = 'manual' and enqueued_at < now() - :older_than::interval))
-order by id limit :page_size::integer
+with waiting as (
+    select id, kind from smart_schedule_occurrences
+    where state = 'recorded'
+      and (enqueued_at is null or (origin = 'manual' and enqueued_at < now() - :older_than::interval))
+    order by id limit :page_size::integer
+)
+select kind, json_agg(id order by id) as ids from waiting group by kind
 
 -- name: mark_occurrences_enqueued
--- Their messages went out; written after the sending, so that a crash between the two sends once more.
-update smart_schedule_occurrences set enqueued_at = now() where id = any (:ids::bigint[])
+-- Their messages went out; written after the sending, so that a crash between the two sends once more. By the least and the
+-- greatest of them the planner sees how few they are, which a table without statistics would have it miss.
+update smart_schedule_occurrences set enqueued_at = now()
+where id = any (:ids::bigint[]) and id between :lowest::bigint and :highest::bigint
 
 -- name: unqueued_attempts
 -- Prepared attempts whose message never went out, or went out so long ago that it must have been lost.
