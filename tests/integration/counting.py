@@ -9,14 +9,14 @@ from blsflow.adapters.postgres.connection import Session
 from blsflow.adapters.postgres.store import PostgresStore
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
     from io import RawIOBase
 
     from blsflow.adapters.postgres.connection import DatabaseAddress
 
 
 class CountingSession(Session):
-    """Counts queries by name, COPYs as ``copy``, and other text (begin, commit) as ``run``."""
+    """Counts queries and streams by name, COPYs as ``copy``, and other text (begin, commit) as ``run``."""
 
     def __init__(self, address: DatabaseAddress, exchanges: Counter[str]) -> None:
         super().__init__(address)
@@ -31,6 +31,11 @@ class CountingSession(Session):
         """Run text and count it."""
         self._exchanges["run"] += 1
         return super().run(sql)
+
+    def stream(self, statement: str, sink: Callable[[bytes], None], /, **params: object) -> None:
+        """Stream a named statement and count it."""
+        self._exchanges[statement] += 1
+        super().stream(statement, sink, **params)
 
     def copy(self, sql: str, stream: RawIOBase | Iterable[bytes]) -> None:
         """Copy and count it."""

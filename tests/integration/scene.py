@@ -114,6 +114,10 @@ class CrashingSession(Session):
         result: list[list[Any]] = self._guarded(sql, lambda: super(CrashingSession, self).run(sql))
         return result
 
+    def stream(self, statement: str, sink: Callable[[bytes], None], /, **params: object) -> None:
+        """Stream a statement's rows, or die at it."""
+        self._guarded(statement, lambda: super(CrashingSession, self).stream(statement, sink, **params))
+
     def copy(self, sql: str, stream: RawIOBase | Iterable[bytes]) -> None:
         """Copy, or die at it."""
         self._guarded(sql[:40], lambda: super(CrashingSession, self).copy(sql, stream))

@@ -81,9 +81,13 @@ def test_classes_are_those_of_the_machines_in_scope(
     assert [each.cluster_id for each in inputs.clusters] == sorted({cluster for cluster, _ in expected})
     for each in inputs.classes:
         number = int(each.model[1:]) if each.model.startswith("M") else None
-        assert each.run_configs == ({p: p * 10 + number for p in range(1, 5) if p != number} if number else {})
+        assert each.run_configs == (
+            {p: p * 10 + number for p in range(1, 5) if p != number} if number else {}
+        )
         assert each.nameplate_power_w == (3000 if number else None)
-        assert each.allowed == {1: {1, 2}, 2: {1}}.get(each.cluster_id, set()) | ({3} if number == 2 else set())
+        assert each.allowed == {1: {1, 2}, 2: {1}}.get(each.cluster_id, set()) | (
+            {3} if number == 2 else set()
+        )
         assert each.denied == ({1} if number == 2 else set())
 
 

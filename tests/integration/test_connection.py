@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from blsflow.adapters.postgres import connection
 from blsflow.adapters.postgres.connection import DatabaseAddress, Session, as_array, literal
 from blsflow.adapters.postgres.copying import RecordReader
 from blsflow.ports.errors import InvariantBroken, StoreConflict, StoreError, StoreUnavailable
@@ -258,5 +259,49 @@ def test_a_sink_that_fails_ends_the_session(session: Session) -> None:
             "copy (select int8send(g) from generate_series(1, 100000) g) to stdout (format binary)",
             RecordReader(fail),
         )
+    with pytest.raises(StoreUnavailable):
+        session.run("select 1")
+
+
+_STREAMED = "select int8send(g) || :told::bytea from generate_series(1, :rows::bigint) g"
+
+
+@pytest.fixture
+def streamed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A named statement of single values."""
+    monkeypatch.setattr(connection, "statements", lambda: {"streamed": _STREAMED})
+
+
+@pytest.mark.usefixtures("streamed")
+def test_a_stream_hands_on_values_as_the_server_has_them(session: Session) -> None:
+    """R3.10: bytes arrive as they are, row after row, and the session goes on as if nothing had been."""
+    for rows in (0, 1, 3_000):
+        found: list[bytes] = []
+        session.stream("streamed", found.append, rows=rows, told=bytes(range(256)))
+        assert found == [number.to_bytes(8) + bytes(range(256)) for number in range(1, rows + 1)]
+        assert session.query_text("select 1 as one, null as nothing") == [{"one": 1, "nothing": None}]
+
+
+@pytest.mark.usefixtures("streamed")
+def test_a_stream_that_fails_says_why(session: Session) -> None:
+    """R11.3: a statement that the server gives up is told by its kind, and the session goes on."""
+    session.run("begin; set local statement_timeout = 20")
+    with pytest.raises(StoreUnavailable, match="57014"):
+        session.stream("streamed", lambda _: None, rows=10**9, told=b"")
+    session.run("rollback")
+    found: list[bytes] = []
+    session.stream("streamed", found.append, rows=1, told=b"!")
+    assert found == [b"\0\0\0\0\0\0\0\1!"]
+
+
+@pytest.mark.usefixtures("streamed")
+def test_a_sink_of_a_stream_that_fails_ends_the_session(session: Session) -> None:
+    """R11.3: rows that were not read are not taken for those of the next statement: the session is closed instead."""
+
+    def fail(_: bytes) -> None:
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        session.stream("streamed", fail, rows=100_000, told=b"")
     with pytest.raises(StoreUnavailable):
         session.run("select 1")

@@ -77,6 +77,10 @@ class _Cut(Session):
             self._come_by()
         return super().run(sql)
 
+    def stream(self, statement: str, sink: Any, /, **params: object) -> None:
+        self._come_by()
+        super().stream(statement, sink, **params)
+
     def copy(self, sql: str, stream: Any) -> None:
         self._come_by()
         super().copy(sql, stream)

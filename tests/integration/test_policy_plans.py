@@ -152,6 +152,34 @@ def test_what_sampling_has_cost_a_policy_reads_its_own_runs(session: Session) ->
     assert plan["Shared Hit Blocks"] + plan["Shared Read Blocks"] <= MOST_BLOCKS
 
 
+def test_a_ticks_machines_are_read_once_by_a_plan_that_knows_no_values(session: Session) -> None:
+    """R3.10: a plan made once for whatever fleets reads each machine's rows once, and a machine by itself reads its own."""
+    for machine_ids, read in (([], MACHINES), ([MACHINES // 2], 1)):
+        plan = explained(
+            session,
+            statements()["read_machines"],
+            {
+                "tenant_id": "acme",
+                "cluster_ids": [1 + g % 4 for g in range(12)],
+                "models": [f"M{1 + g % 3}" for g in range(12)],
+                "covered": [not machine_ids] * 12,
+                "override_ids": [0] * 12,
+                "override_ranks": [2**31 - 1] * 12,
+                "overridden_machines": [],
+                "overriding_policies": [],
+                "overriding_ranks": [],
+                "machine_ids": machine_ids,
+                "projects": list(range(1, 11)),
+                "report_max_age_sec": 600,
+            },
+            settings=WHATEVER_THE_VALUES,
+        )
+        for table in ("machine_mining_runtime", "metric_powers", "smart_schedule_machine_benchmark_entries"):
+            scans = [node for node in nodes(plan) if node.get("Relation Name") == table]
+            assert rows_read(scans) == read, table
+            assert sum(node["Actual Loops"] for node in scans) <= 2 * (1 + read // 256), table
+
+
 def test_readiness_takes_a_constant_number_of_statements(
     module_database: DatabaseAddress, session: Session
 ) -> None:

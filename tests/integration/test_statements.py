@@ -10,8 +10,7 @@ import pytest
 from pg8000.native import to_statement
 
 from blsflow.adapters import postgres
-from blsflow.adapters.postgres.connection import Session, inlined, purposes, statements
-from blsflow.adapters.postgres.copying import RecordReader
+from blsflow.adapters.postgres.connection import Session, purposes, statements
 from blsflow.domain import pages
 from blsflow.domain.record import machines_of
 
@@ -20,11 +19,11 @@ if TYPE_CHECKING:
 
     from blsflow.adapters.postgres.connection import DatabaseAddress
 
-COPIES = {"read_machines", "read_stored_records"}
+COPIES = {"read_stored_records"}
 """Run as COPY, which is neither prepared nor given parameters."""
 
 _NAME = re.compile(r"(?<![:\w]):([a-z_]+)")
-_RUNNERS = {"query", "_count", "inlined"}
+_RUNNERS = {"query", "stream", "_count", "inlined"}
 
 
 @pytest.fixture(scope="module")
@@ -105,7 +104,7 @@ def test_every_statement_is_understood_by_the_database(session: Session, name: s
 
 
 @pytest.mark.parametrize("word", ["acme", "o'brien", r"back\slash \' end", "a:b :c $1 $$ -- /*", "北矿", '"'])
-def test_the_copy_of_machines_is_run_whatever_its_values(session: Session, word: str) -> None:
+def test_machines_are_read_whatever_the_values(session: Session, word: str) -> None:
     """R2.4: machines are read whatever characters their tenant's and model's names hold: values never become statement."""
     quoted = word.replace("'", "''")
     session.run(
@@ -114,8 +113,9 @@ def test_the_copy_of_machines_is_run_whatever_its_values(session: Session, word:
     )
     blocks: list[bytes] = []
     try:
-        sql = inlined(
+        session.stream(
             "read_machines",
+            blocks.append,
             tenant_id=word,
             cluster_ids=[1],
             models=[word],
@@ -129,7 +129,6 @@ def test_the_copy_of_machines_is_run_whatever_its_values(session: Session, word:
             projects=[1, 2],
             report_max_age_sec=600,
         )
-        session.copy(sql, RecordReader(blocks.append))
     finally:
         session.run("rollback")
     assert [machine.machine_id for machine in machines_of(b"".join(blocks))] == [7]

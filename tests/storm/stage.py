@@ -154,6 +154,11 @@ class StormSession(CrashingSession):
         self._statement = statement
         return super().query(statement, **params)
 
+    def stream(self, statement: str, sink: Callable[[bytes], None], /, **params: object) -> None:
+        """Stream a named statement's rows, or die at it, likewise."""
+        self._statement = statement
+        super().stream(statement, sink, **params)
+
     def _begin(self, sql: str) -> list[list[Any]]:
         self._beginnings.send(sql)
         return [[self._now()]]

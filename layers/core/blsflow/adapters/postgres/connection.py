@@ -10,6 +10,7 @@ import json
 import re
 import socket
 import ssl
+import struct
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
@@ -21,14 +22,14 @@ from urllib.parse import parse_qs, unquote, urlsplit
 
 import pg8000.exceptions
 import pg8000.native
-from pg8000.converters import TIMESTAMPTZ, timestamptz_in
-from pg8000.core import NULL_BYTE, SYNC_MSG, Context
+from pg8000.converters import TIMESTAMPTZ, make_params, timestamptz_in
+from pg8000.core import BIND, DATA_ROW, NULL_BYTE, SYNC_MSG, Context
 
 from blsflow.ports.errors import InvariantBroken, StoreConflict, StoreError, StoreUnavailable
 from blsflow.settings import TLS_MODES, InvalidSetting
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from io import RawIOBase
 
 _URL_SETTING = "BLSFLOW_SCHEDULER_DATABASE_URL"
@@ -53,6 +54,9 @@ Where the time left bounds a transaction, the server goes by what was left when 
 others took their time before a statement, we are the first, and the server ends it later.
 """
 _LEAST_SEC = 0.1
+_INT2, _INT4 = struct.Struct(">h"), struct.Struct(">i")
+_VALUE_AT = _INT2.size + _INT4.size
+"""In a row of one value, behind the number of its values and the length of the first."""
 _PLACEHOLDER = re.compile(r"(?<![:\w]):([a-z_]+)")
 _STATEMENT = re.compile(r"^-- name: (\w+)\n", re.MULTILINE)
 
@@ -183,14 +187,31 @@ class Session:
     def query_text(self, sql: str, /, **params: object) -> list[dict[str, Any]]:
         """Run a statement put together from fragments of ours; each text is prepared once."""
         with self._exchange():
-            prepared = self._prepared.get(sql)
-            if prepared is None:
-                prepared = self._prepared[sql] = self._connection.prepare(sql)
+            prepared = self._prepare(sql)
             rows = prepared.run(**params)
         if not rows:
             return []
         columns = [column["name"] for column in prepared.cols]
         return [dict(zip(columns, row, strict=True)) for row in rows]
+
+    def stream(self, statement: str, sink: Callable[[bytes], None], /, **params: object) -> None:
+        """Run a named statement of one column, a bytea that is never null, and hand on each row's value as it arrives.
+
+        By the driver's own parts: it would keep all rows, and have each byte sent as two digits.
+        """
+        driver = self._connection
+        with self._exchange():
+            prepared = self._prepare(statements()[statement])
+            values = make_params(driver.py_types, prepared.make_vals(params))
+            driver._send_message(BIND, _bind(prepared.name_bin, values))  # noqa: SLF001 - its own asks for text
+            driver.send_EXECUTE()
+            driver._sock.write(SYNC_MSG)  # noqa: SLF001 - it has no method for this
+            driver._sock.flush()  # noqa: SLF001
+            driver.message_types[DATA_ROW] = lambda row, _: sink(row[_VALUE_AT:])
+            try:
+                driver.handle_messages(Context(prepared.statement))
+            finally:
+                driver.message_types[DATA_ROW] = driver.handle_DATA_ROW
 
     def run(self, sql: str) -> list[list[Any]]:
         """Run text without parameters (transaction control, migrations): one round trip, several statements allowed."""
@@ -212,6 +233,12 @@ class Session:
             driver._sock.write(SYNC_MSG)  # noqa: SLF001 - it has no method for this
             driver._sock.flush()  # noqa: SLF001
             driver.handle_messages(context)
+
+    def _prepare(self, sql: str) -> Any:  # noqa: ANN401 - the driver's
+        prepared = self._prepared.get(sql)
+        if prepared is None:
+            prepared = self._prepared[sql] = self._connection.prepare(sql)
+        return prepared
 
     def close(self) -> None:
         """Close; a connection that is gone already is closed too."""
@@ -242,6 +269,18 @@ class Session:
         except BaseException:
             self.close()
             raise
+
+
+def _bind(statement: bytes, values: Sequence[str | None]) -> bytes:
+    """A Bind message of text parameters that asks for binary results.
+
+    Format: https://www.postgresql.org/docs/current/protocol-message-formats.html
+    """
+    parts = [NULL_BYTE, statement, _INT2.pack(0), _INT2.pack(len(values))]
+    for value in values:
+        raw = b"" if value is None else value.encode()
+        parts += (_INT4.pack(-1 if value is None else len(raw)), raw)
+    return b"".join([*parts, _INT2.pack(1), _INT2.pack(1)])
 
 
 def as_json(document: object) -> str:

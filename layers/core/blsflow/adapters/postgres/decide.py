@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import TYPE_CHECKING
 
-from blsflow.adapters.postgres.connection import as_json, inlined
-from blsflow.adapters.postgres.copying import DECISION_COLUMNS, DecisionSpool, RecordReader
+from blsflow.adapters.postgres.connection import as_json
+from blsflow.adapters.postgres.copying import DECISION_COLUMNS, DecisionSpool
 from blsflow.adapters.postgres.documents import levels_of, policy_of
 from blsflow.adapters.postgres.inputs import classes_of, cluster_of, other_policy_of, project_of, scope_of
 from blsflow.adapters.postgres.part import Part
@@ -127,8 +126,9 @@ class DecideQueries(Part):
         """Feed the packed records of all machines in scope to ``sink``, in blocks, ordered by machine."""
         classes = inputs.classes
         overridden = sorted(overriding.of_machines.items())
-        sql = inlined(
+        self._session.stream(
             "read_machines",
+            sink,
             tenant_id=policy.tenant_id,
             cluster_ids=[c.cluster_id for c in classes],
             models=[c.model for c in classes],
@@ -142,7 +142,6 @@ class DecideQueries(Part):
             projects=list(policy.considered_projects),
             report_max_age_sec=policy.report_max_age_sec,
         )
-        self._session.copy(sql, RecordReader(sink))
 
     def decisions(self, begun: BegunTick) -> _DecisionSink:
         """Open the sink for a tick's decisions."""
@@ -240,7 +239,16 @@ class DecideQueries(Part):
             tariff_problems=sorted(result.tariff_problems),
             running=result.running,
             levels=as_json(
-                [{"project_id": project_id, **asdict(level)} for project_id, level in result.levels.items()]
+                [
+                    {
+                        "project_id": project_id,
+                        "level": level.level,
+                        "level_at": level.level_at,
+                        "pending_level": level.pending_level,
+                        "pending_since": level.pending_since,
+                    }
+                    for project_id, level in result.levels.items()
+                ]
             ),
             event_level=str(event.level),
             event_code=event.code,

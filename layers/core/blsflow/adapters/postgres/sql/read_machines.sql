@@ -1,101 +1,100 @@
 -- name: read_machines
 -- The records of all machines in scope, built by the server in the layout of domain/record.py and sent in blocks of up to
 -- 256 machines: no row is decoded by the driver, one block is decided on while the next is read, and memory does not grow
--- with the fleet. Each table is read once per block, by the ids of its machines in their order: that walks along an index
--- instead of descending it for every machine. The ids come by their numbers from 1 to 256 and each table stands behind an
--- offset, so that the planner knows how many they are and joins in whole. Every part of a record is coalesced: a null part
--- would make the record null, and string_agg would lose the machine without a word. Parts that stand side by side are sent
--- as one integer, and date_part counts in float8, since every call here is made once per machine.
-copy (
-    select block.records
+-- with the fleet. One plan serves all fleets: to plan it takes as long as to read hundreds of machines. Each table is read
+-- once per block, by the ids of its machines in their order: that walks along an index instead of descending it for every
+-- machine. The ids come by their numbers from 1 to 256 and each table stands behind an offset, so that the planner knows how
+-- many they are and joins in whole. Every part of a record is coalesced: a null part would make the record null, and
+-- string_agg would lose the machine without a word. Parts that stand side by side are sent as one integer, and date_part
+-- counts in float8, since every call here is made once per machine.
+select block.records
+from (
+    select min(id) as first_id, array_agg(id order by id) as ids, array_agg(place order by id) as places,
+           array_agg(held order by id) as helds, array_agg(overridden_by order by id) as overriding
     from (
-        select min(id) as first_id, array_agg(id order by id) as ids, array_agg(place order by id) as places,
-               array_agg(held order by id) as helds, array_agg(overridden_by order by id) as overriding
-        from (
-            select m.id, kk.place, m.operator_hold::int as held,
-                   case when coalesce(o.rank, 2147483647) < kk.override_rank then o.policy_id else kk.override_id
-                   end as overridden_by,
-                   (row_number() over (order by m.id) - 1) / 256 as number
-            from machines m
-            join unnest(:cluster_ids::bigint[], :models::text[], :covered::boolean[], :override_ids::bigint[],
-                        :override_ranks::int[]) with ordinality
-                 as kk (cluster_id, model, covered, override_id, override_rank, place)
-                 on kk.cluster_id = m.cluster_id and kk.model = m.model
-            left join unnest(:overridden_machines::bigint[], :overriding_policies::bigint[], :overriding_ranks::int[])
-                 as o (machine_id, policy_id, rank) on o.machine_id = m.id
-            where m.tenant_id = :tenant_id and (kk.covered or m.id = any (:machine_ids::bigint[]))
-        ) numbered
-        group by number
-        order by 1
-    ) span
+        select m.id, kk.place, m.operator_hold::int as held,
+               case when coalesce(o.rank, 2147483647) < kk.override_rank then o.policy_id else kk.override_id
+               end as overridden_by,
+               (row_number() over (order by m.id) - 1) / 256 as number
+        from machines m
+        join unnest(:cluster_ids::bigint[], :models::text[], :covered::boolean[], :override_ids::bigint[],
+                    :override_ranks::int[]) with ordinality
+             as kk (cluster_id, model, covered, override_id, override_rank, place)
+             on kk.cluster_id = m.cluster_id and kk.model = m.model
+        left join unnest(:overridden_machines::bigint[], :overriding_policies::bigint[], :overriding_ranks::int[])
+             as o (machine_id, policy_id, rank) on o.machine_id = m.id
+        where m.tenant_id = :tenant_id and (kk.covered or m.id = any (:machine_ids::bigint[]))
+    ) numbered
+    group by number
+    order by 1
+) span
+cross join lateral (
+    select string_agg(
+           int8send(m.id)
+           || int8send(((m.place - 1) << 32)
+               | (st.code << 24)
+               | (coalesce(s.foreign_changes, 0) << 16)
+               | ((m.held
+                   | coalesce((l.owner_kind = 'attempt')::int * 2, 0)
+                   | coalesce((l.owner_kind = 'benchmark')::int * 4, 0)
+                   | coalesce((s.foreign_seen_at = now())::int * 8, 0)
+                   | coalesce((st.code in (2, 3) and s.stopped_by = 'scheduler')::int * 16, 0)
+                   | coalesce((st.code in (2, 3) and s.stopped_by = 'human')::int * 32, 0)
+                   | coalesce((s.retry_at > now())::int * 64, 0)) << 8))
+           || int8send(coalesce(r.project_id, 0)) || float8send(coalesce(r.hashrate_hs, 'NaN'))
+           || float8send(coalesce(w.power_w, older.power_w, 'NaN'))
+           || float8send(coalesce(date_part('epoch', r.project_since), 'NaN'))
+           || float8send(coalesce(date_part('epoch', r.reported_at), 'NaN'))
+           || int8send(m.overridden_by)
+           || coalesce(e.bits, '\x00000000000000000000000000000000')
+           || coalesce(int2send((length(b.entries) / 33)::int2) || b.entries || b.span || int8send(b.version),
+                       '\x00007ff80000000000007ff80000000000000000000000000000'), ''::bytea order by m.id) as records
+    from (
+        select span.ids[n] as id, span.places[n] as place, span.helds[n] as held, span.overriding[n] as overridden_by
+        from generate_series(1, 256) n
+    ) m
+    left join (
+        select * from machine_mining_runtime where machine_id = any (span.ids) offset 0
+    ) r on r.machine_id = m.id
+    left join (
+        select * from smart_schedule_machine_states where machine_id = any (span.ids) offset 0
+    ) s on s.machine_id = m.id
     cross join lateral (
-        select string_agg(
-               int8send(m.id)
-               || int8send(((m.place - 1) << 32)
-                   | (st.code << 24)
-                   | (coalesce(s.foreign_changes, 0) << 16)
-                   | ((m.held
-                       | coalesce((l.owner_kind = 'attempt')::int * 2, 0)
-                       | coalesce((l.owner_kind = 'benchmark')::int * 4, 0)
-                       | coalesce((s.foreign_seen_at = now())::int * 8, 0)
-                       | coalesce((st.code in (2, 3) and s.stopped_by = 'scheduler')::int * 16, 0)
-                       | coalesce((st.code in (2, 3) and s.stopped_by = 'human')::int * 32, 0)
-                       | coalesce((s.retry_at > now())::int * 64, 0)) << 8))
-               || int8send(coalesce(r.project_id, 0)) || float8send(coalesce(r.hashrate_hs, 'NaN'))
-               || float8send(coalesce(w.power_w, older.power_w, 'NaN'))
-               || float8send(coalesce(date_part('epoch', r.project_since), 'NaN'))
-               || float8send(coalesce(date_part('epoch', r.reported_at), 'NaN'))
-               || int8send(m.overridden_by)
-               || coalesce(e.bits, '\x00000000000000000000000000000000')
-               || coalesce(int2send((length(b.entries) / 33)::int2) || b.entries || b.span || int8send(b.version),
-                           '\x00007ff80000000000007ff80000000000000000000000000000'), ''::bytea order by m.id) as records
-        from (
-            select span.ids[n] as id, span.places[n] as place, span.helds[n] as held, span.overriding[n] as overridden_by
-            from generate_series(1, 256) n
-        ) m
-        left join (
-            select * from machine_mining_runtime where machine_id = any (span.ids) offset 0
-        ) r on r.machine_id = m.id
-        left join (
-            select * from smart_schedule_machine_states where machine_id = any (span.ids) offset 0
-        ) s on s.machine_id = m.id
-        cross join lateral (
-            select case smart_schedule_machine_status(r.status, r.hashrate_hs, r.reported_at,
-                                                      s.stopped_by, s.expected, s.changed_at)
-                when 'mining' then 1 when 'stopped' then 2 when 'off' then 3 else 0 end as code
-        ) st
-        left join (
-            select machine_id, owner_kind from smart_schedule_machine_locks
-            where machine_id = any (span.ids) and freed_at is null and expires_at > now() offset 0
-        ) l on l.machine_id = m.id
-        left join (
-            select e.resource_id::bigint as machine_id,
-                   int8send(bit_or(case when e.allowed then 1::bigint << (p.place - 1)::int else 0 end))
-                   || int8send(bit_or(case when e.allowed then 0 else 1::bigint << (p.place - 1)::int end)) as bits
-            from smart_schedule_resource_eligibilities e
-            join unnest(:projects::bigint[]) with ordinality as p (id, place) on p.id = e.project_id
-            where e.tenant_id = :tenant_id and e.resource_type = 'machine'
-            group by 1
-        ) e on e.machine_id = m.id
-        -- Powers of the last two minutes are read with the block; only a machine without one is looked up by itself, since all
-        -- rows of a long time would be too many.
-        left join (
-            select distinct on (p.machine_id) p.machine_id, p.power_w from metric_powers p
-            where p.machine_id = any (span.ids)
-              and p.measured_at > now() - make_interval(secs => least(:report_max_age_sec::int, 120))
-              and p.measured_at <= now() + interval '30 seconds'
-            order by p.machine_id, p.measured_at desc
-        ) w on w.machine_id = m.id
-        left join lateral (
-            select p.power_w from metric_powers p
-            where w.machine_id is null and p.machine_id = m.id
-              and p.measured_at > now() - make_interval(secs => :report_max_age_sec::int)
-              and p.measured_at <= now() + interval '30 seconds'
-            order by p.measured_at desc limit 1
-        ) older on true
-        left join (
-            select * from smart_schedule_machine_benchmark_entries where machine_id = any (span.ids) offset 0
-        ) b on b.machine_id = m.id
-        where m.id is not null
-    ) block
-) to stdout (format binary)
+        select case smart_schedule_machine_status(r.status, r.hashrate_hs, r.reported_at,
+                                                  s.stopped_by, s.expected, s.changed_at)
+            when 'mining' then 1 when 'stopped' then 2 when 'off' then 3 else 0 end as code
+    ) st
+    left join (
+        select machine_id, owner_kind from smart_schedule_machine_locks
+        where machine_id = any (span.ids) and freed_at is null and expires_at > now() offset 0
+    ) l on l.machine_id = m.id
+    left join (
+        select e.resource_id::bigint as machine_id,
+               int8send(bit_or(case when e.allowed then 1::bigint << (p.place - 1)::int else 0 end))
+               || int8send(bit_or(case when e.allowed then 0 else 1::bigint << (p.place - 1)::int end)) as bits
+        from smart_schedule_resource_eligibilities e
+        join unnest(:projects::bigint[]) with ordinality as p (id, place) on p.id = e.project_id
+        where e.tenant_id = :tenant_id and e.resource_type = 'machine'
+        group by 1
+    ) e on e.machine_id = m.id
+    -- Powers of the last two minutes are read with the block; only a machine without one is looked up by itself, since all
+    -- rows of a long time would be too many.
+    left join (
+        select distinct on (p.machine_id) p.machine_id, p.power_w from metric_powers p
+        where p.machine_id = any (span.ids)
+          and p.measured_at > now() - make_interval(secs => least(:report_max_age_sec::int, 120))
+          and p.measured_at <= now() + interval '30 seconds'
+        order by p.machine_id, p.measured_at desc
+    ) w on w.machine_id = m.id
+    left join lateral (
+        select p.power_w from metric_powers p
+        where w.machine_id is null and p.machine_id = m.id
+          and p.measured_at > now() - make_interval(secs => :report_max_age_sec::int)
+          and p.measured_at <= now() + interval '30 seconds'
+        order by p.measured_at desc limit 1
+    ) older on true
+    left join (
+        select * from smart_schedule_machine_benchmark_entries where machine_id = any (span.ids) offset 0
+    ) b on b.machine_id = m.id
+    where m.id is not null
+) block
