@@ -58,7 +58,7 @@ union all
 select 'lock', machine_id::text, owner_kind from smart_schedule_machine_locks where freed_at is null
 union all
 select 'slot', id::text, state from smart_schedule_occurrences
-where ended_at is null and (state, origin) is distinct from ('recorded', 'manual')
+where ended_at is null and ((state, origin) is distinct from ('recorded', 'manual') or enqueued_at is null)
 union all
 select 'benchmark run', id::text, state from smart_schedule_benchmark_runs where state in ('running', 'restoring')
 union all

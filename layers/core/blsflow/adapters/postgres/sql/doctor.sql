@@ -97,13 +97,14 @@ where l.freed_at is null and l.expires_at > now()
 order by l.machine_id limit :page_size::integer
 
 -- name: doctor_attempts_without_end
--- An attempt is open exactly while a machine of it is; one whose machines were all refused, until its job is next looked at.
+-- An attempt is open exactly while a machine of it is; one whose machines were all refused or withdrawn, until its job is next
+-- looked at.
 select a.id as attempt_id, a.state, count(m.*) filter (where m.state = 'pending') as open_machines
 from smart_schedule_attempts a left join smart_schedule_attempt_machines m on m.attempt_id = a.id
 where a.kind = 'device_batch'
 group by a.id
 having (a.ended_at is null) <> (count(m.*) filter (where m.state = 'pending') > 0)
-   and (a.ended_at is not null or a.state <> 'running' or bool_and(m.state = 'refused') is not true
+   and (a.ended_at is not null or a.state <> 'running' or bool_and(m.state in ('refused', 'dropped')) is not true
         or a.dispatched_at < now() - :patience::interval)
 limit :page_size::integer
 
