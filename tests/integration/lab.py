@@ -5,13 +5,25 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from blsflow.flow.benchmarks import request_benchmark
 from tests.integration.scene import Scene
 from tests.integration.state_machine import StateMachine
 
 if TYPE_CHECKING:
     from blsflow.adapters.postgres.connection import DatabaseAddress
+    from blsflow.ports.sampling import RequestedBenchmark
 
 QUICK = {"BENCHMARK_SAMPLE_WINDOW_SEC": "60", "BLSFLOW_SCHEDULER_BENCHMARK_WARM_UP_SEC": "10"}
+
+SECOND_POLICY = """
+insert into smart_schedule_policy_groups
+    (tenant_id, name, mode, execution_mode, enabled, created_by, priority, min_dwell_sec, switch_cost_sec)
+    values ('acme', 'trial', 'profit_guard', '{mode}', true, 'test', {priority}, 0, 60);
+insert into smart_schedule_policy_scopes values (2, 'cluster', '1');
+insert into smart_schedule_policy_candidates (policy_id, project_id, position) values (2, 1, 0), (2, 2, 1);
+insert into smart_schedule_schedules (tenant_id, created_by, kind, policy_id, rule, next_run_at)
+    values ('acme', 'test', 'policy_tick', 2, '{{"kind": "interval", "every_sec": 60}}', now());
+"""
 
 
 class Lab:
@@ -54,6 +66,33 @@ class Lab:
         self.ask()
         assert self.pass_().begun == 1
         return self.states.run_all()
+
+    def ask_by_hand(self, policy_id: int, machine_id: int = 9) -> RequestedBenchmark:
+        """Have an operator ask for a run on coin B under a policy."""
+        return request_benchmark(
+            self.scene.app.store, policy_id=policy_id, machine_id=machine_id, project_id=2, by="wei"
+        )
+
+    def drift_to(self, share: float, readings: int) -> list[Any]:
+        """Have machine 1 hash at a share of its benchmark for so many minutes; return the passes."""
+        reports = []
+        for _ in range(readings):
+            self.scene.forward(60)
+            self.scene.report()
+            self.scene.rows(
+                f"update machine_mining_runtime set hashrate_hs = 1e14 * {share} where machine_id = 1"
+            )
+            reports.append(self.scene.app.sampling(budget_sec=10))
+        return reports
+
+    def begun_machines(self) -> list[int]:
+        """The machines of the runs that are under way."""
+        return [
+            int(row[0])
+            for row in self.scene.rows(
+                "select machine_id from smart_schedule_benchmark_runs where state in ('running', 'restoring') order by 1"
+            )
+        ]
 
     def runs(self) -> list[list[Any]]:
         """State, reason and how the machine fared, of every run in order."""

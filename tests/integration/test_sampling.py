@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from blsflow.domain.errors import InvalidDocument
-from blsflow.flow.benchmarks import request_benchmark
 from blsflow.ports.errors import InvariantBroken
-from tests.integration.lab import QUICK, Lab
+from tests.integration.lab import QUICK, SECOND_POLICY, Lab
 from tests.integration.scene import COIN_A
 
 if TYPE_CHECKING:
@@ -27,21 +26,6 @@ OTHERS_LOCK = (
     " values (1, 'acme', 'attempt', gen_random_uuid(), 1, now(), now() + interval '1 hour')"
 )
 
-OVERRIDDEN = (
-    "insert into smart_schedule_machine_decisions"
-    " (ticked_at, tick_id, machine_id, action, reason, proposed, overridden_by, figures)"
-    " select now(), 1000, id, 'skip', 'overridden', 'skip', 2, '' from machines"
-)
-SECOND_POLICY = """
-insert into smart_schedule_policy_groups
-    (tenant_id, name, mode, execution_mode, enabled, created_by, priority, min_dwell_sec, switch_cost_sec)
-    values ('acme', 'trial', 'profit_guard', '{mode}', true, 'test', {priority}, 0, 60);
-insert into smart_schedule_policy_scopes values (2, 'cluster', '1');
-insert into smart_schedule_policy_candidates (policy_id, project_id, position) values (2, 1, 0), (2, 2, 1);
-insert into smart_schedule_schedules (tenant_id, created_by, kind, policy_id, rule, next_run_at)
-    values ('acme', 'test', 'policy_tick', 2, '{{"kind": "interval", "every_sec": 60}}', now());
-"""
-
 
 @pytest.fixture
 def lab(database: DatabaseAddress) -> Iterator[Lab]:
@@ -50,16 +34,6 @@ def lab(database: DatabaseAddress) -> Iterator[Lab]:
     made.scene.rows("delete from smart_schedule_machine_project_benchmarks where project_id = 2")
     yield made
     made.close()
-
-
-def begun_machines(lab: Lab) -> list[int]:
-    """The machines of the runs that are under way."""
-    return [
-        int(row[0])
-        for row in lab.scene.rows(
-            "select machine_id from smart_schedule_benchmark_runs where state in ('running', 'restoring') order by 1"
-        )
-    ]
 
 
 def test_runs_begin_within_the_policys_caps(lab: Lab) -> None:
@@ -94,7 +68,7 @@ def test_the_most_valuable_begins_first(lab: Lab) -> None:
     lab.scene.rows("update smart_schedule_benchmark_runs set value_cny_per_day = 99 where machine_id = 7")
     lab.scene.rows("update smart_schedule_benchmark_runs set value_cny_per_day = null where machine_id = 1")
     lab.pass_()
-    assert begun_machines(lab) == [7]
+    assert lab.begun_machines() == [7]
 
 
 def test_an_operators_run_comes_before_all_others(lab: Lab) -> None:
@@ -106,7 +80,7 @@ def test_an_operators_run_comes_before_all_others(lab: Lab) -> None:
         assert tx.request_benchmark_by_hand(1, 99, 2, by="wei", tenant_id=None) is None
     assert asked == again
     lab.pass_()
-    assert begun_machines(lab) == [9]
+    assert lab.begun_machines() == [9]
 
 
 @pytest.mark.parametrize(
@@ -115,7 +89,6 @@ def test_an_operators_run_comes_before_all_others(lab: Lab) -> None:
         FREEZE,
         OTHERS_LOCK,
         "update machines set operator_hold = true",
-        SECOND_POLICY.format(mode="execute", priority=9) + OVERRIDDEN,
         "update smart_schedule_policy_groups set enabled = false",
         "update smart_schedule_policy_groups set execution_mode = 'shadow'",
         "update smart_schedule_executor_leases set holder = 'legacy'",
@@ -177,52 +150,18 @@ def test_a_run_goes_over_from_a_policy_that_begins_none(lab: Lab, why: str) -> N
     assert lab.pass_().begun == (0 if why == FREEZE else 1)
 
 
-def asked_by_hand(lab: Lab, policy_id: int, machine_id: int = 9) -> Any:
-    """An operator asks for a run under a policy."""
-    return request_benchmark(
-        lab.scene.app.store,
-        policy_id=policy_id,
-        machine_id=machine_id,
-        project_id=2,
-        by="wei",
-    )
-
-
 def test_an_operators_wish_stays_with_the_policy_that_can_begin_it(lab: Lab) -> None:
     """R7.4: asked for under a shadow policy, a run that waits with an executing one stays there, first of all."""
     lab.ask()
     lab.scene.rows(SECOND_POLICY.format(mode="shadow", priority=9))
-    asked = asked_by_hand(lab, 2)
+    asked = lab.ask_by_hand(2)
     assert (asked.policy_id, asked.waits_for) == (1, ())
     lab.pass_()
-    assert begun_machines(lab) == [9]
+    assert lab.begun_machines() == [9]
 
 
 OUT_OF_SCOPE = "update smart_schedule_policy_scopes set resource_type = 'machine', resource_id = '12' where policy_id = 1"
 FREEZE_OF_SECOND = FREEZE.replace("values (1,", "values (2,")
-
-
-def test_the_policy_that_decides_for_a_machine_measures_it_while_another_yields(lab: Lab) -> None:
-    """R7.4, R3.6: the decisions of the policy that yields do not hold up the runs of the one it yields to."""
-    lab.scene.rows(SECOND_POLICY.format(mode="execute", priority=9))
-    lab.ask()
-    assert lab.scene.value("select count(*) from smart_schedule_machine_decisions where overridden_by = 2"), (
-        "the first policy ticks, and yields"
-    )
-    assert asked_by_hand(lab, 2).policy_id == 2
-    assert lab.pass_().begun == 1
-    assert begun_machines(lab) == [9]
-    lab.states.run_all()
-    assert lab.scene.rows(
-        "select machine_id, policy_id from smart_schedule_benchmark_runs where state = 'succeeded'"
-    ) == [[9, 2]]
-
-
-def test_a_wish_stays_with_the_policy_that_decides_for_the_machine(lab: Lab) -> None:
-    """R7.4: asked for under the policy that yields, a run that waits is not moved to where it could not begin."""
-    lab.scene.rows(SECOND_POLICY.format(mode="execute", priority=9))
-    lab.ask()
-    assert asked_by_hand(lab, 1).policy_id == 2
 
 
 def test_no_run_is_asked_for_under_a_policy_that_does_not_cover_the_machine(lab: Lab) -> None:
@@ -231,10 +170,10 @@ def test_no_run_is_asked_for_under_a_policy_that_does_not_cover_the_machine(lab:
     lab.scene.rows(SECOND_POLICY.format(mode="execute", priority=9))
     lab.scene.rows(OUT_OF_SCOPE.replace("policy_id = 1", "policy_id = 2"))
     with pytest.raises(InvalidDocument) as refused:
-        asked_by_hand(lab, 2)
+        lab.ask_by_hand(2)
     assert refused.value.field == "machine_id"
     assert owners(lab) == [[1]]
-    assert asked_by_hand(lab, 2, machine_id=12).policy_id == 2
+    assert lab.ask_by_hand(2, machine_id=12).policy_id == 2
 
 
 @pytest.mark.parametrize(
@@ -276,9 +215,9 @@ def test_the_freeze_of_a_policy_that_moves_nothing_holds_up_nobody_else(lab: Lab
 )
 def test_a_wish_says_what_its_policy_waits_for(lab: Lab, why: str, code: str) -> None:
     """R7.4: a run that cannot begin is kept, and whoever asked for it learns why it waits."""
-    assert asked_by_hand(lab, 1).waits_for == ()
+    assert lab.ask_by_hand(1).waits_for == ()
     lab.scene.rows(why)
-    assert asked_by_hand(lab, 1).waits_for == (code,)
+    assert lab.ask_by_hand(1).waits_for == (code,)
 
 
 @pytest.mark.parametrize(
@@ -411,49 +350,22 @@ def test_pending_runs_that_nobody_wants_any_more_are_dropped(lab: Lab) -> None:
     ]
 
 
-def drift_to(lab: Lab, share: float, readings: int) -> list[Any]:
-    """Have machine 1 hash at a share of its benchmark for so many minutes; return the passes."""
-    reports = []
-    for _ in range(readings):
-        lab.scene.forward(60)
-        lab.scene.report()
-        lab.scene.rows(f"update machine_mining_runtime set hashrate_hs = 1e14 * {share} where machine_id = 1")
-        reports.append(lab.scene.app.sampling(budget_sec=10))
-    return reports
-
-
 def test_b04_running_otherwise_than_measured_asks_for_a_new_benchmark(lab: Lab) -> None:
     """R7.2 (B04): five reports in a row that agree with each other and not with the benchmark; measured where it runs."""
     lab.ask()
     lab.scene.rows("delete from smart_schedule_benchmark_runs")
     lab.scene.rows("update smart_schedule_policy_groups set max_benchmarks = 0")
-    assert [report.drifted for report in drift_to(lab, 1.28, 5)] == [0, 0, 0, 0, 1]
+    assert [report.drifted for report in lab.drift_to(1.28, 5)] == [0, 0, 0, 0, 1]
     assert lab.scene.rows(
         "select machine_id, project_id, origin, state from smart_schedule_benchmark_runs"
     ) == [[1, 1, "drift", "pending"]]
-    assert sum(report.drifted for report in drift_to(lab, 1.28, 2)) == 0
-
-
-def test_a_drift_is_asked_for_by_a_policy_that_can_begin_the_run(lab: Lab) -> None:
-    """R7.2, R7.4: also where a policy in shadow decided on the machine last."""
-    lab.ask()
-    lab.scene.rows("delete from smart_schedule_benchmark_runs")
-    lab.scene.rows(SECOND_POLICY.format(mode="shadow", priority=9))
-    lab.scene.rows("update smart_schedule_policy_groups set max_benchmarks = 1 where id = 1")
-    lab.ask()
-    lab.scene.rows("delete from smart_schedule_benchmark_runs")
-    lab.scene.rows(
-        "update smart_schedule_machine_decisions set ticked_at = ticked_at + interval '1 second'"
-        " where tick_id in (select id from smart_schedule_ticks where policy_id = 2)"
-    )
-    drift_to(lab, 1.28, 5)
-    assert lab.scene.rows("select policy_id, origin from smart_schedule_benchmark_runs") == [[1, "drift"]]
+    assert sum(report.drifted for report in lab.drift_to(1.28, 2)) == 0
 
 
 def test_a_reading_that_agrees_again_is_no_drift(lab: Lab) -> None:
     """R7.2 (B04): four that differ and one that agrees start the count anew."""
     lab.ask()
-    reports = drift_to(lab, 0.7, 4) + drift_to(lab, 1.0, 1) + drift_to(lab, 0.7, 4)
+    reports = lab.drift_to(0.7, 4) + lab.drift_to(1.0, 1) + lab.drift_to(0.7, 4)
     assert sum(report.drifted for report in reports) == 0
 
 

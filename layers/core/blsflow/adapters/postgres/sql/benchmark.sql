@@ -34,12 +34,14 @@ where ((:run_id::uuid is null and r.state = 'pending' and r.not_before <= now())
   and exists (select from smart_schedule_executor_leases e
               where e.tenant_id = r.tenant_id and e.holder = :holder and e.expires_at > now())
   and not m.operator_hold
-  -- where another policy decides for the machine (a time window, say), this one, which yielded, does not measure it
-  and not exists (select from smart_schedule_machine_decisions d
-                  where d.machine_id = m.id and d.ticked_at > now() - interval '5 minutes' and d.overridden_by is not null
-                    and d.overridden_by <> p.id
-                    and exists (select from smart_schedule_policy_groups o
-                                where o.id = d.overridden_by and o.execution_mode = 'execute'))
+  -- where another policy decides for the machine (a time window, say), this one, which yielded, does not measure it: its own
+  -- newest tick says so, however seldom it ticks
+  and not exists (select from (select t.id, t.ticked_at from smart_schedule_ticks t
+                               where t.policy_id = p.id order by t.ticked_at desc, t.id desc limit 1) t
+                  join smart_schedule_machine_decisions d
+                      on d.tick_id = t.id and d.ticked_at = t.ticked_at and d.machine_id = m.id
+                  join smart_schedule_policy_groups o on o.id = d.overridden_by
+                  where o.enabled and o.archived_at is null and o.execution_mode = 'execute')
   -- a machine without power reports nothing, and that is as it should be
   and (t.reported_at > now() - make_interval(secs => p.report_max_age_sec) or st.status = 'off')
   and ((st.status = 'mining' and (t.project_id = r.project_id or back.id is not null))

@@ -111,31 +111,39 @@ from seen s where b.machine_id = s.machine_id and b.project_id = s.project_id
 returning b.machine_id, b.project_id, b.hashrate_hs, b.drift_hashrates_hs
 
 -- name: request_drifted
--- A new benchmark for machines that run otherwise than they were measured, by the policy that decided on them last: one
--- whose runs may begin, if any did within a day.
-with asked as (
-    insert into smart_schedule_benchmark_runs
-        (id, tenant_id, policy_id, machine_id, project_id, state, not_before, requested_at, asked_at, origin)
-    select gen_random_uuid(), m.tenant_id, coalesce(able.policy_id, newest.policy_id), m.id, x.project_id, 'pending', now(),
-           now(), now(), 'drift'
+-- A new benchmark for machines that run otherwise than they were measured, by a policy that covers the machine and whose
+-- newest tick decided on it: one whose runs may begin before any other, one that decided itself before one that yielded,
+-- then the one that ticked last.
+with drifted as (
+    select m.id, m.tenant_id, m.cluster_id, m.model, x.project_id
     from unnest(:machine_ids::bigint[], :project_ids::bigint[]) as x (machine_id, project_id)
     join machines m on m.id = x.machine_id
-    left join lateral (
-        select t.policy_id from smart_schedule_machine_decisions c join smart_schedule_ticks t on t.id = c.tick_id
-        join smart_schedule_policy_groups p on p.id = t.policy_id
-        where c.machine_id = m.id and c.overridden_by is null and c.ticked_at > now() - interval '1 day'
-          and p.enabled and p.archived_at is null and p.execution_mode = 'execute' and p.max_benchmarks > 0
-          and not exists (select from smart_schedule_freezes f where f.policy_id = p.id and f.lifted_at is null)
-        order by c.ticked_at desc limit 1
-    ) able on true
-    cross join lateral (
-        select t.policy_id from smart_schedule_machine_decisions c join smart_schedule_ticks t on t.id = c.tick_id
-        where c.machine_id = m.id and c.overridden_by is null order by c.ticked_at desc limit 1
-    ) newest
     where not exists (
         select from smart_schedule_benchmark_runs f
         where f.machine_id = x.machine_id and f.project_id = x.project_id and f.state = 'failed'
           and f.ended_at > now() - :ask_again_after::interval)
+), asked as (
+    insert into smart_schedule_benchmark_runs
+        (id, tenant_id, policy_id, machine_id, project_id, state, not_before, requested_at, asked_at, origin)
+    select distinct on (m.id, m.project_id)
+           gen_random_uuid(), m.tenant_id, p.id, m.id, m.project_id, 'pending', now(), now(), now(), 'drift'
+    from drifted m
+    cross join lateral (values ('tenant', '*'), ('cluster', m.cluster_id::text), ('model', m.model), ('machine', m.id::text))
+        as s (resource_type, resource_id)
+    join smart_schedule_policy_scopes c on c.resource_type = s.resource_type and c.resource_id = s.resource_id
+    join smart_schedule_policy_groups p on p.id = c.policy_id and p.tenant_id = m.tenant_id
+    cross join lateral (
+        select t.id, t.ticked_at from smart_schedule_ticks t
+        where t.policy_id = p.id order by t.ticked_at desc, t.id desc limit 1
+    ) t
+    cross join lateral (
+        select d.overridden_by from smart_schedule_machine_decisions d
+        where d.tick_id = t.id and d.ticked_at = t.ticked_at and d.machine_id = m.id limit 1
+    ) d
+    order by m.id, m.project_id,
+             p.enabled and p.archived_at is null and p.execution_mode = 'execute' and p.max_benchmarks > 0
+                 and not exists (select from smart_schedule_freezes f where f.policy_id = p.id and f.lifted_at is null) desc,
+             d.overridden_by is null desc, t.ticked_at desc
     on conflict (machine_id, project_id) where ended_at is null do nothing
     returning tenant_id, policy_id, machine_id, project_id
 )
@@ -161,7 +169,7 @@ where p.id = :policy_id::bigint and p.archived_at is null and (:tenant_id::text 
 -- if those of the policy that was named may not, or another one decides for the machine.
 with able as (
     select p.id from smart_schedule_policy_groups p
-    join machines m on m.id = :machine_id::bigint
+    join machines m on m.id = :machine_id::bigint and m.tenant_id = p.tenant_id
     where p.enabled and p.archived_at is null and p.execution_mode = 'execute' and p.max_benchmarks > 0
       and not exists (select from smart_schedule_freezes f where f.policy_id = p.id and f.lifted_at is null)
       and exists (select from smart_schedule_policy_scopes c
@@ -169,10 +177,12 @@ with able as (
                     and (c.resource_type = 'tenant'
                          or (c.resource_type, c.resource_id) in
                             (('cluster', m.cluster_id::text), ('model', m.model), ('machine', m.id::text))))
-      and not exists (select from smart_schedule_machine_decisions d
-                      where d.machine_id = m.id and d.ticked_at > now() - interval '5 minutes' and d.overridden_by <> p.id
-                        and exists (select from smart_schedule_policy_groups o
-                                    where o.id = d.overridden_by and o.execution_mode = 'execute'))
+      and not exists (select from (select t.id, t.ticked_at from smart_schedule_ticks t
+                                   where t.policy_id = p.id order by t.ticked_at desc, t.id desc limit 1) t
+                      join smart_schedule_machine_decisions d
+                          on d.tick_id = t.id and d.ticked_at = t.ticked_at and d.machine_id = m.id
+                      join smart_schedule_policy_groups o on o.id = d.overridden_by
+                      where o.enabled and o.archived_at is null and o.execution_mode = 'execute')
 )
 insert into smart_schedule_benchmark_runs as r
     (id, tenant_id, policy_id, machine_id, project_id, state, not_before, requested_at, asked_at, origin, requested_by)
