@@ -1190,10 +1190,6 @@ CREATE INDEX smart_schedule_log_events_default_tenant_id_xid_id_idx ON public.sm
 
 CREATE INDEX smart_schedule_log_events_default_xid_id_idx ON public.smart_schedule_log_events_default USING btree (xid, id);
 
-CREATE INDEX smart_schedule_machine_decisions_of_machine ON ONLY public.smart_schedule_machine_decisions USING btree (machine_id, ticked_at DESC);
-
-CREATE INDEX smart_schedule_machine_decisions_defau_machine_id_ticked_at_idx ON public.smart_schedule_machine_decisions_default USING btree (machine_id, ticked_at DESC);
-
 CREATE INDEX smart_schedule_machine_decisions_of_attempt ON ONLY public.smart_schedule_machine_decisions USING btree (attempt_id) WHERE (attempt_id IS NOT NULL);
 
 CREATE INDEX smart_schedule_machine_decisions_default_attempt_id_idx ON public.smart_schedule_machine_decisions_default USING btree (attempt_id) WHERE (attempt_id IS NOT NULL);
@@ -1244,6 +1240,8 @@ CREATE INDEX smart_schedule_ticks_by_policy ON public.smart_schedule_ticks USING
 
 CREATE INDEX smart_schedule_ticks_of_policy ON public.smart_schedule_ticks USING btree (policy_id, ticked_at DESC, id DESC);
 
+CREATE INDEX smart_schedule_ticks_of_tenant ON public.smart_schedule_ticks USING btree (tenant_id, ticked_at DESC, id DESC);
+
 ALTER INDEX public.smart_schedule_log_events_pkey ATTACH PARTITION public.smart_schedule_log_events_default_pkey;
 
 ALTER INDEX public.smart_schedule_log_events_by_policy ATTACH PARTITION public.smart_schedule_log_events_default_policy_id_id_idx;
@@ -1255,8 +1253,6 @@ ALTER INDEX public.smart_schedule_log_events_by_tenant ATTACH PARTITION public.s
 ALTER INDEX public.smart_schedule_log_events_followed_by_tenant ATTACH PARTITION public.smart_schedule_log_events_default_tenant_id_xid_id_idx;
 
 ALTER INDEX public.smart_schedule_log_events_by_commit ATTACH PARTITION public.smart_schedule_log_events_default_xid_id_idx;
-
-ALTER INDEX public.smart_schedule_machine_decisions_of_machine ATTACH PARTITION public.smart_schedule_machine_decisions_defau_machine_id_ticked_at_idx;
 
 ALTER INDEX public.smart_schedule_machine_decisions_of_attempt ATTACH PARTITION public.smart_schedule_machine_decisions_default_attempt_id_idx;
 
@@ -1361,9 +1357,9 @@ CREATE POLICY of_tenant ON public.smart_schedule_freezes TO blsflow_tenant USING
 
 CREATE POLICY of_tenant ON public.smart_schedule_log_events TO blsflow_tenant USING ((tenant_id = public.smart_schedule_tenant()));
 
-CREATE POLICY of_tenant ON public.smart_schedule_machine_decisions TO blsflow_tenant USING ((EXISTS ( SELECT
+CREATE POLICY of_tenant ON public.smart_schedule_machine_decisions TO blsflow_tenant USING (( SELECT true
    FROM public.smart_schedule_ticks t
-  WHERE (t.id = smart_schedule_machine_decisions.tick_id))));
+  WHERE (t.id = smart_schedule_machine_decisions.tick_id)));
 
 CREATE POLICY of_tenant ON public.smart_schedule_machine_locks TO blsflow_tenant USING (((tenant_id = ( SELECT public.smart_schedule_tenant() AS smart_schedule_tenant)) OR (EXISTS ( SELECT
    FROM smart_schedule_tenant.machines m

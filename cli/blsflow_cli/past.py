@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
@@ -27,6 +27,15 @@ from blsflow_cli.options import (
 )
 from blsflow_cli.output import print_json, show_page
 
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from blsflow.ports.store import Store
+    from blsflow.ports.ticks import DecisionRow
+
+_MOST_WALKS: Final = 50
+"""Through a tenant's ticks, for one page: a million of them, some three seconds."""
+
 
 def decisions(
     machine: Annotated[int, typer.Argument(help="The machine's id.", min=1)],
@@ -38,12 +47,16 @@ def decisions(
 ) -> None:
     """List what was decided for a machine, newest first, by whichever policies; `blsflow explain` tells one in full.
 
+    A million of the tenant's ticks are looked through for a page; where that ends it early, it says so, and --cursor goes on.
+
     For example:
 
         blsflow decisions 1042
     """
     with deployment() as application:
-        rows, following = ticks.machine_history(application.store, machine, cursor=cursor, limit=limit)
+        rows, following = _history(application.store, machine, cursor, limit)
+    if following is not None and len(rows) < limit:
+        typer.echo("looked through a million ticks: older ones follow with --cursor", err=True)
     if as_json:
         print_json({"decisions": plain_rows(map(asdict, rows)), "cursor": following})
         return
@@ -54,6 +67,19 @@ def decisions(
         for row in rows
     )  # fmt: skip
     show_page(f"Decided for machine {machine}", columns, cells, following)
+
+
+def _history(
+    store: Store, machine_id: int, cursor: str | None, limit: int
+) -> tuple[Sequence[DecisionRow], str | None]:
+    """Read on behind pages that end early, until one is filled, there are no more, or it takes too long."""
+    rows: list[DecisionRow] = []
+    for _ in range(_MOST_WALKS):
+        found, cursor = ticks.machine_history(store, machine_id, cursor=cursor, limit=limit - len(rows))
+        rows += found
+        if cursor is None or len(rows) == limit:
+            break
+    return rows, cursor
 
 
 def freezes(

@@ -161,7 +161,10 @@ def explain_decision(tick_id: PathId, machine_id: PathId) -> Response[ExplainedD
 def list_decisions_of_machine(
     machine_id: PathId, cursor: Cursor = None, limit: Limit = 50
 ) -> Response[Page[Decision]]:
-    """List what was decided for a machine, the newest first, by whichever policies."""
+    """List what was decided for a machine, the newest first, by whichever policies of its tenant.
+
+    A page looks at 20,000 of the tenant's ticks: it may be short, or empty, and still have a next one.
+    """
     with located("query"):
         rows, following = flow.machine_history(
             store(), machine_id, tenant_id=caller().tenant_id, cursor=cursor, limit=limit

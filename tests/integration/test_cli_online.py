@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 
+from blsflow.adapters.postgres import ticks
 from blsflow.adapters.postgres.migrate import migration_files
+from blsflow_cli import past
 from blsflow_cli.main import run
 from tests.integration.control_scenes import (
     NO_POLICY,
@@ -490,6 +492,36 @@ def test_what_was_is_told(blsflow: Command, deployed: DatabaseAddress) -> None:
     told = blsflow("notifications", NORTH, "--json").document()["notifications"]
     assert told[0]["code"] == "policy_frozen"
     assert "策略已冻结" in blsflow("notifications", NORTH, "--unread", "--lang", "zh").stdout
+
+
+def test_a_page_of_decisions_is_looked_for_through_many_ticks(
+    blsflow: Command, deployed: DatabaseAddress, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """R8.12, R11.5: what ends a page early is followed up to a bound, and said where that ends it."""
+    for request in ("first", "second"):
+        blsflow("tick")
+        blsflow("run", PROFIT_GUARD, "--request-id", request)
+    ((machine,),) = look(
+        deployed,
+        "select machine_id from smart_schedule_machine_decisions group by 1 order by count(*) desc, 1 limit 1",
+    )
+    whole = blsflow("decisions", machine, "--json").document()
+    assert len(whole["decisions"]) > 1
+    assert whole["cursor"] is None
+    monkeypatch.setattr(ticks, "MOST_TICKS", 1)
+    assert blsflow("decisions", machine, "--json").document() == whole
+    monkeypatch.setattr(past, "_MOST_WALKS", 2)
+    seen: list[object] = []
+    cursor: list[str] = []
+    while True:
+        ended = blsflow("decisions", machine, "--json", *cursor)
+        page = ended.document()
+        seen += page["decisions"]
+        assert ("older ones follow with --cursor" in ended.stderr) == (page["cursor"] is not None)
+        if page["cursor"] is None:
+            break
+        cursor = ["--cursor", page["cursor"]]
+    assert seen == whole["decisions"]
 
 
 @pytest.mark.usefixtures("fleet")

@@ -1,4 +1,4 @@
-"""What pages of ticks, decisions and freezes cost in a large history, and readiness over a large fleet.
+"""What pages of ticks, decisions of a tick and freezes cost in a large history, and readiness over a large fleet.
 
 As in test_history_plans.py: an index gives the rows in their order, and hardly more are read than shown. Readiness has to
 count every machine; it does so in a constant number of statements, each of which reads every table once.
@@ -94,9 +94,6 @@ def _pages(session: Session) -> dict[str, dict[str, Any]]:
     return {
         "ticks_of_policy": {"policy_id": 3, "tenant_id": "acme", "before_at": ticked_at, "before_id": tick_id},
         "freezes_of_policy": {"policy_id": 3, "tenant_id": "acme", "before_at": ticked_at, "before_id": TICKS},
-        "decisions_of_machine": {
-            "machine_id": 7, "tenant_id": "acme", "before_at": ticked_at, "before_id": LARGEST,
-        },
         "decisions_of_tick": {
             "tick_id": tick_id, "ticked_at": ticked_at, "first_machine": MACHINES + 5_000,
             "last_machine": LARGEST, "action": None, "reason": None,
@@ -107,7 +104,7 @@ def _pages(session: Session) -> dict[str, dict[str, Any]]:
 
 @pytest.mark.parametrize(
     "statement",
-    ["ticks_of_policy", "freezes_of_policy", "decisions_of_machine", "decisions_of_tick", "list_policies"],
+    ["ticks_of_policy", "freezes_of_policy", "decisions_of_tick", "list_policies"],
 )
 def test_a_page_reads_its_own_rows_in_the_order_of_an_index(session: Session, statement: str) -> None:
     """R8.12: nothing is read through and all of it sorted: a page costs its own rows, however many there are."""

@@ -126,19 +126,18 @@ def list_decisions(  # noqa: PLR0913 - which tick's, which of them, and how many
 def machine_history(
     store: Store, machine_id: int, *, tenant_id: str | None = None, cursor: str | None = None, limit: int = 50
 ) -> tuple[Sequence[DecisionRow], str | None]:
-    """Return a page of what was decided for a machine, newest first, by whichever policies."""
+    """Return a page of what was decided for a machine, newest first, by whichever policies of its tenant.
+
+    A page looks at so many of the tenant's ticks: it may be short, or empty, and yet have a next one.
+    """
     checked_limit(limit)
     before = place_of_cursor(f"decisions of machine {machine_id}", cursor)
-    with store.transaction() as tx:
-        if not tx.knows_machine(machine_id, tenant_id=tenant_id):
+    with store.snapshot() as tx:
+        owner = tx.tenant_of_machine(machine_id, tenant_id=tenant_id)
+        if owner is None:
             raise UnknownMachine(machine_id)
-        rows = tx.decisions_of_machine(machine_id, tenant_id=tenant_id, before=before, limit=limit)
-    following = (
-        encode_cursor(f"decisions of machine {machine_id}", rows[-1].ticked_at, rows[-1].tick_id)
-        if len(rows) == limit
-        else None
-    )
-    return rows, following
+        rows, end = tx.decisions_of_machine(machine_id, tenant_id=owner, before=before, limit=limit)
+    return rows, None if end is None else encode_cursor(f"decisions of machine {machine_id}", *end)
 
 
 def explain_decision(

@@ -8,7 +8,11 @@ from typing import TYPE_CHECKING, Any, Protocol
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from datetime import datetime
+    from typing import TypeAlias
     from uuid import UUID
+
+    TickPlace: TypeAlias = tuple[datetime, int]
+    """A tick's place among others: its time, and its id."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -71,7 +75,7 @@ class TickTransaction(Protocol):
     """What a transaction reads of ticks. A ``tenant_id`` of None is an operator of the whole deployment."""
 
     def ticks(
-        self, policy_id: int, *, tenant_id: str | None, before: tuple[datetime, int], limit: int
+        self, policy_id: int, *, tenant_id: str | None, before: TickPlace, limit: int
     ) -> Sequence[TickRow]:
         """Return a page of a policy's ticks, newest first; ``before`` is a time and an id."""
 
@@ -86,13 +90,17 @@ class TickTransaction(Protocol):
     ) -> Sequence[DecisionRow]:
         """Return a page of a tick's decisions, in order of their machines."""
 
-    def knows_machine(self, machine_id: int, *, tenant_id: str | None) -> bool:
-        """Whether there is such a machine."""
+    def tenant_of_machine(self, machine_id: int, *, tenant_id: str | None) -> str | None:
+        """Return whose machine it is; None if there is no such machine."""
 
     def decisions_of_machine(
-        self, machine_id: int, *, tenant_id: str | None, before: tuple[datetime, int], limit: int
-    ) -> Sequence[DecisionRow]:
-        """Return a page of one machine's decisions, newest first; ``before`` is a time and a tick."""
+        self, machine_id: int, *, tenant_id: str, before: TickPlace, limit: int
+    ) -> tuple[Sequence[DecisionRow], TickPlace | None]:
+        """Return a page of one machine's decisions by a tenant's ticks, newest first, and where the next page goes on.
+
+        So many ticks are looked at; where that ends a page, it is short, or empty, and yet has a next one. It is read in a
+        snapshot: the rows and the end of what was looked at are of one moment.
+        """
 
     def stored_decision(
         self, tick_id: int, machine_id: int, *, tenant_id: str | None

@@ -110,7 +110,7 @@ PARTS: Final = {
         "unsent_attempts_of_policy policy_view list_policies freezes tick_at_rest coverage"
     ),
     "ticks.TickRecordQueries": (
-        "ticks tick stored_tick decisions_of_tick knows_machine decisions_of_machine stored_decision"
+        "ticks tick stored_tick decisions_of_tick tenant_of_machine decisions_of_machine stored_decision"
     ),
     "commands.CommandQueries": (
         "command_grounds command_prospects prepare_command passed_over leave_at_rest "

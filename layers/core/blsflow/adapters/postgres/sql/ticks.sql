@@ -32,15 +32,25 @@ where d.tick_id = :tick_id::bigint and d.ticked_at = :ticked_at::timestamptz
 order by d.machine_id limit :page_size::integer
 
 -- name: decisions_of_machine
--- A page of one machine's decisions, newest first, of the tenant's own ticks: a machine may have been somebody else's.
+-- A page of one machine's decisions, newest first: so many of the tenant's ticks at most are walked, from the newest on, and
+-- each one's decision is looked up by its primary key, in the one partition that can have it. To the server a lookup of
+-- its own for each tick, which a limit makes it, leaves no other way.
 select d.tick_id, d.ticked_at, d.machine_id, d.action, d.reason, d.proposed, d.from_project, d.to_project, d.run_config_id,
        d.current_net_cny_per_day, d.best_net_cny_per_day, d.overridden_by, d.attempt_id, d.job_id
-from smart_schedule_machine_decisions d
-where d.machine_id = :machine_id::bigint and d.ticked_at <= :before_at::timestamptz
-  and (d.ticked_at, d.tick_id) < (:before_at::timestamptz, :before_id::bigint)
-  and exists (select from smart_schedule_ticks t
-              where t.id = d.tick_id and (:tenant_id::text is null or t.tenant_id = :tenant_id))
-order by d.ticked_at desc, d.tick_id desc limit :page_size::integer
+from (select t.id, t.ticked_at from smart_schedule_ticks t
+      where t.tenant_id = :tenant_id and (t.ticked_at, t.id) < (:before_at::timestamptz, :before_id::bigint)
+      order by t.ticked_at desc, t.id desc limit :most_ticks::integer) t
+cross join lateral (
+    select c.* from smart_schedule_machine_decisions c
+    where c.tick_id = t.id and c.ticked_at = t.ticked_at and c.machine_id = :machine_id::bigint limit 1
+) d
+order by t.ticked_at desc, t.id desc limit :page_size::integer
+
+-- name: last_tick_walked
+-- Where so long a walk through a tenant's ticks ends; nothing if there are not so many.
+select t.ticked_at, t.id from smart_schedule_ticks t
+where t.tenant_id = :tenant_id and (t.ticked_at, t.id) < (:before_at::timestamptz, :before_id::bigint)
+order by t.ticked_at desc, t.id desc limit 1 offset :most_ticks::integer - 1
 
 -- name: stored_decision
 -- One decision with all that it came from: the tick's shared inputs and the machine's own record.
@@ -51,6 +61,6 @@ from smart_schedule_ticks t join smart_schedule_machine_decisions d on d.tick_id
 where t.id = :tick_id::bigint and d.machine_id = :machine_id::bigint
   and (:tenant_id::text is null or t.tenant_id = :tenant_id)
 
--- name: knows_machine
--- Whether there is such a machine of the tenant.
-select id from machines where id = :machine_id::bigint and (:tenant_id::text is null or tenant_id = :tenant_id)
+-- name: tenant_of_machine
+-- Whose machine it is; nothing if there is none, or it is somebody else's.
+select tenant_id from machines where id = :machine_id::bigint and (:tenant_id::text is null or tenant_id = :tenant_id)
