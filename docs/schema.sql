@@ -2,6 +2,10 @@
 
 CREATE SCHEMA smart_schedule_tenant;
 
+CREATE FUNCTION public.smart_schedule_acts(enabled boolean, archived_at timestamp with time zone, execution_mode text) RETURNS boolean
+    LANGUAGE sql IMMUTABLE
+    RETURN (enabled AND (archived_at IS NULL) AND (execution_mode = 'execute'::text));
+
 CREATE FUNCTION public.smart_schedule_back_off(failures integer) RETURNS interval
     LANGUAGE sql IMMUTABLE
     RETURN LEAST(('00:01:00'::interval * power((2)::double precision, ((LEAST(failures, 7) - 1))::double precision)), '01:00:00'::interval);
@@ -25,6 +29,10 @@ begin
     end case;
     return null;
 end $$;
+
+CREATE FUNCTION public.smart_schedule_covers(resource_type text, resource_id text, machine_id bigint, cluster_id bigint, model text) RETURNS boolean
+    LANGUAGE sql IMMUTABLE
+    RETURN ((resource_type = 'tenant'::text) OR ((resource_type = 'cluster'::text) AND (resource_id = (cluster_id)::text)) OR ((resource_type = 'model'::text) AND (resource_id = model)) OR ((resource_type = 'machine'::text) AND (resource_id = (machine_id)::text)));
 
 CREATE FUNCTION public.smart_schedule_ends_are_final() RETURNS trigger
     LANGUAGE plpgsql
@@ -152,6 +160,10 @@ begin
     left join smart_schedule_machine_project_benchmarks b on b.machine_id = changed.id
     group by changed.id;
 end $$;
+
+CREATE FUNCTION public.smart_schedule_samples(enabled boolean, archived_at timestamp with time zone, execution_mode text, max_benchmarks integer) RETURNS boolean
+    LANGUAGE sql IMMUTABLE
+    RETURN (public.smart_schedule_acts(enabled, archived_at, execution_mode) AND (max_benchmarks > 0));
 
 CREATE FUNCTION public.smart_schedule_take_stream(tenant text, per_tenant integer, in_all integer) RETURNS text
     LANGUAGE plpgsql

@@ -16,21 +16,17 @@ cross join lateral (
         as status
 ) st
 where ((:run_id::uuid is null and r.state = 'pending' and r.not_before <= now()) or r.id = :run_id::uuid)
-  and p.enabled and p.archived_at is null and p.execution_mode = 'execute' and p.max_benchmarks > 0
+  and smart_schedule_samples(p.enabled, p.archived_at, p.execution_mode, p.max_benchmarks)
   and exists (select from smart_schedule_policy_scopes c
               where c.policy_id = p.id
-                and (c.resource_type = 'tenant'
-                     or (c.resource_type, c.resource_id) in
-                        (('cluster', m.cluster_id::text), ('model', m.model), ('machine', m.id::text))))
+                and smart_schedule_covers(c.resource_type, c.resource_id, m.id, m.cluster_id, m.model))
   -- a freeze is of all that its policy covers (R6.2), whoever else may move it
   and not exists (select from smart_schedule_freezes f
                   join smart_schedule_policy_groups o on o.id = f.policy_id
                   join smart_schedule_policy_scopes c on c.policy_id = o.id
-                  where f.lifted_at is null and o.tenant_id = r.tenant_id and o.enabled and o.archived_at is null
-                    and o.execution_mode = 'execute'
-                    and (c.resource_type = 'tenant'
-                         or (c.resource_type, c.resource_id) in
-                            (('cluster', m.cluster_id::text), ('model', m.model), ('machine', m.id::text))))
+                  where f.lifted_at is null and o.tenant_id = r.tenant_id
+                    and smart_schedule_acts(o.enabled, o.archived_at, o.execution_mode)
+                    and smart_schedule_covers(c.resource_type, c.resource_id, m.id, m.cluster_id, m.model))
   and exists (select from smart_schedule_executor_leases e
               where e.tenant_id = r.tenant_id and e.holder = :holder and e.expires_at > now())
   and not m.operator_hold
@@ -41,7 +37,7 @@ where ((:run_id::uuid is null and r.state = 'pending' and r.not_before <= now())
                   join smart_schedule_machine_decisions d
                       on d.tick_id = t.id and d.ticked_at = t.ticked_at and d.machine_id = m.id
                   join smart_schedule_policy_groups o on o.id = d.overridden_by
-                  where o.enabled and o.archived_at is null and o.execution_mode = 'execute')
+                  where smart_schedule_acts(o.enabled, o.archived_at, o.execution_mode))
   -- a machine without power reports nothing, and that is as it should be
   and (t.reported_at > now() - make_interval(secs => p.report_max_age_sec) or st.status = 'off')
   and ((st.status = 'mining' and (t.project_id = r.project_id or back.id is not null))

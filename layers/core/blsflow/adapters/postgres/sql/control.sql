@@ -25,10 +25,7 @@ with policy as (
         where :enabled::boolean and exists (
             select from smart_schedule_policy_scopes c
             where c.policy_id = p.id
-              and (c.resource_type = 'tenant'
-                   or (c.resource_type = 'cluster' and c.resource_id = m.cluster_id::text)
-                   or (c.resource_type = 'model' and c.resource_id = m.model)
-                   or (c.resource_type = 'machine' and c.resource_id = m.id::text)))
+              and smart_schedule_covers(c.resource_type, c.resource_id, m.id, m.cluster_id, m.model))
     ) covered
     where s.machine_id = covered.id and s.foreign_changes > 0
     returning s.machine_id

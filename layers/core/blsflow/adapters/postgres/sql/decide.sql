@@ -259,8 +259,7 @@ where tick_id = :tick_id::bigint and ticked_at = :ticked_at::timestamptz
 -- whose last run failed is left alone for a while: its bounded retries are rows of their own.
 with able as (
     select p.id from smart_schedule_policy_groups p
-    where p.tenant_id = :tenant_id and p.enabled and p.archived_at is null and p.execution_mode = 'execute'
-      and p.max_benchmarks > 0
+    where p.tenant_id = :tenant_id and smart_schedule_samples(p.enabled, p.archived_at, p.execution_mode, p.max_benchmarks)
       and not exists (select from smart_schedule_freezes f where f.policy_id = p.id and f.lifted_at is null)
 ), asked as (
     insert into smart_schedule_benchmark_runs as r

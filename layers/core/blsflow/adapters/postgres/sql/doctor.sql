@@ -153,7 +153,7 @@ where kind = 'conversation' and archived_at is null and broken is not null order
 -- A policy that is to execute has the executor lease of its tenant.
 select p.id as policy_id, p.name, p.tenant_id, e.holder, e.expires_at
 from smart_schedule_policy_groups p left join smart_schedule_executor_leases e on e.tenant_id = p.tenant_id
-where p.enabled and p.archived_at is null and p.execution_mode = 'execute'
+where smart_schedule_acts(p.enabled, p.archived_at, p.execution_mode)
   and (e.tenant_id is null or e.holder <> 'blsflow' or e.expires_at <= now())
 order by p.id limit :page_size::integer
 

@@ -113,7 +113,7 @@ returning b.machine_id, b.project_id, b.hashrate_hs, b.drift_hashrates_hs
 -- name: request_drifted
 -- A new benchmark for machines that run otherwise than they were measured, by a policy that covers the machine and whose
 -- newest tick decided on it: one whose runs may begin before any other, one that decided itself before one that yielded,
--- then the one that ticked last.
+-- then the one that ticked last. What may cover a machine is joined, which is quick however many entries scopes have.
 with drifted as (
     select m.id, m.tenant_id, m.cluster_id, m.model, x.project_id
     from unnest(:machine_ids::bigint[], :project_ids::bigint[]) as x (machine_id, project_id)
@@ -141,7 +141,7 @@ with drifted as (
         where d.tick_id = t.id and d.ticked_at = t.ticked_at and d.machine_id = m.id limit 1
     ) d
     order by m.id, m.project_id,
-             p.enabled and p.archived_at is null and p.execution_mode = 'execute' and p.max_benchmarks > 0
+             smart_schedule_samples(p.enabled, p.archived_at, p.execution_mode, p.max_benchmarks)
                  and not exists (select from smart_schedule_freezes f where f.policy_id = p.id and f.lifted_at is null) desc,
              d.overridden_by is null desc, t.ticked_at desc
     on conflict (machine_id, project_id) where ended_at is null do nothing
@@ -157,9 +157,7 @@ returning machine_id
 -- Whether a policy's scope has a machine; nothing if either is unknown to the tenant.
 select exists (select from smart_schedule_policy_scopes c
                where c.policy_id = p.id
-                 and (c.resource_type = 'tenant'
-                      or (c.resource_type, c.resource_id) in
-                         (('cluster', m.cluster_id::text), ('model', m.model), ('machine', m.id::text)))) as covers
+                 and smart_schedule_covers(c.resource_type, c.resource_id, m.id, m.cluster_id, m.model)) as covers
 from smart_schedule_policy_groups p
 join machines m on m.id = :machine_id::bigint and m.tenant_id = p.tenant_id
 where p.id = :policy_id::bigint and p.archived_at is null and (:tenant_id::text is null or p.tenant_id = :tenant_id)
@@ -170,19 +168,17 @@ where p.id = :policy_id::bigint and p.archived_at is null and (:tenant_id::text 
 with able as (
     select p.id from smart_schedule_policy_groups p
     join machines m on m.id = :machine_id::bigint and m.tenant_id = p.tenant_id
-    where p.enabled and p.archived_at is null and p.execution_mode = 'execute' and p.max_benchmarks > 0
+    where smart_schedule_samples(p.enabled, p.archived_at, p.execution_mode, p.max_benchmarks)
       and not exists (select from smart_schedule_freezes f where f.policy_id = p.id and f.lifted_at is null)
       and exists (select from smart_schedule_policy_scopes c
                   where c.policy_id = p.id
-                    and (c.resource_type = 'tenant'
-                         or (c.resource_type, c.resource_id) in
-                            (('cluster', m.cluster_id::text), ('model', m.model), ('machine', m.id::text))))
+                    and smart_schedule_covers(c.resource_type, c.resource_id, m.id, m.cluster_id, m.model))
       and not exists (select from (select t.id, t.ticked_at from smart_schedule_ticks t
                                    where t.policy_id = p.id order by t.ticked_at desc, t.id desc limit 1) t
                       join smart_schedule_machine_decisions d
                           on d.tick_id = t.id and d.ticked_at = t.ticked_at and d.machine_id = m.id
                       join smart_schedule_policy_groups o on o.id = d.overridden_by
-                      where o.enabled and o.archived_at is null and o.execution_mode = 'execute')
+                      where smart_schedule_acts(o.enabled, o.archived_at, o.execution_mode))
 )
 insert into smart_schedule_benchmark_runs as r
     (id, tenant_id, policy_id, machine_id, project_id, state, not_before, requested_at, asked_at, origin, requested_by)
