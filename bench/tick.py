@@ -83,7 +83,7 @@ def _at_rest(session: Session) -> Iterator[Row]:
 def _everything_moves(session: Session) -> Iterator[Row]:
     fill(session, MACHINES, at_rest=False)
     make_tables(session)
-    tick = Tick(session)
+    tick = Tick(session, vacuum=True)
     found = interleaved({"product": tick.seconds, "statement": lambda: by_statement(session)})
     yield ratio_row(
         _WORK.format(machines=MACHINES, share=_share(tick)),
