@@ -130,7 +130,7 @@ begin
     update smart_schedule_machine_benchmark_entries e
     set entries = p.entries, span = p.span, version = nextval('smart_schedule_benchmark_version_ids')
     from smart_schedule_packed_benchmarks(machine_ids) p
-    where e.machine_id = p.machine_id and e.entries <> p.entries;
+    where e.machine_id = p.machine_id and (e.entries <> p.entries or e.version is null);
     update smart_schedule_benchmark_versions v
     set superseded_at = now()
     from smart_schedule_machine_benchmark_entries e
@@ -509,7 +509,7 @@ ALTER TABLE public.smart_schedule_log_events ALTER COLUMN id ADD GENERATED ALWAY
 CREATE TABLE public.smart_schedule_machine_benchmark_entries (
     machine_id bigint NOT NULL,
     entries bytea NOT NULL,
-    span bytea NOT NULL,
+    span bytea DEFAULT '\x7ff80000000000007ff8000000000000'::bytea NOT NULL,
     version bigint DEFAULT nextval('public.smart_schedule_benchmark_version_ids'::regclass) NOT NULL
 )
 WITH (fillfactor='70');
@@ -535,7 +535,7 @@ CREATE TABLE public.smart_schedule_machine_decisions (
 )
 PARTITION BY RANGE (ticked_at);
 
-COMMENT ON COLUMN public.smart_schedule_machine_decisions.benchmarks_version IS 'the benchmarks that it was made on; null: it had none, or they are in its figures';
+COMMENT ON COLUMN public.smart_schedule_machine_decisions.benchmarks_version IS 'null: the machine had never been measured, or its benchmarks are in the figures, as they were before';
 
 CREATE TABLE public.smart_schedule_machine_decisions_default (
     ticked_at timestamp with time zone CONSTRAINT smart_schedule_machine_decisions_ticked_at_not_null NOT NULL,

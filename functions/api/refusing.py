@@ -83,7 +83,7 @@ _REFUSALS: Final[Mapping[type[Exception], Callable[[Any], Problem]]] = {
         what="decision",
         id=e.machine_id,
     ),
-    ticks.UnreadableDecision: lambda _: Problem("conflict", "another version of this program stored it"),
+    ticks.UnreadableDecision: lambda e: Problem("conflict", f"it cannot be explained: {e.cause}"),
     versions.VersionConflict: lambda e: Problem(
         "version_conflict",
         f"it is at version {e.current}: read it again",

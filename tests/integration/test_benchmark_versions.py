@@ -28,7 +28,8 @@ order by 1
 """
 _WHOLE: Final = """
 update smart_schedule_machine_decisions d set figures = d.figures || v.entries, benchmarks_version = null
-from smart_schedule_benchmark_versions v where v.id = d.benchmarks_version
+from smart_schedule_benchmark_versions v where v.id = d.benchmarks_version;
+update smart_schedule_ticks set inputs = inputs || '{"layout": 1}'
 """
 
 
@@ -101,10 +102,14 @@ def test_a_machine_without_benchmarks_names_none(scene: Scene) -> None:
 
 
 def test_decisions_that_have_the_whole_record_are_read_as_before(scene: Scene) -> None:
-    """R3.2, R4.5: those of an earlier version of this program, which name no version, are explained and reported on."""
+    """R3.2, R4.5: those of an earlier version of this program, which name no version, are explained and reported on.
+
+    Their inputs are of another layout, so that the earlier program does not take a head for a whole record.
+    """
     tick_id = decided(scene)
     before = ticks.explain_decision(scene.app.store, tick_id, _MACHINE)
     replayed = report(scene.app.store, 1, days=1 / 24).replayed
+    assert scene.value("select inputs ->> 'layout' from smart_schedule_ticks") == "2"
     scene.session.run(_WHOLE)
     after = ticks.explain_decision(scene.app.store, tick_id, _MACHINE)
     assert (after.differences, after.explanation) == ((), before.explanation)
@@ -131,8 +136,11 @@ def test_what_a_machine_is_measured_to_do_is_its_owners(scene: Scene) -> None:
     mine, theirs = (scene.app.store.of_tenant(name) for name in (ACME, RIVAL))
     assert ticks.explain_decision(mine, tick_id, _MACHINE, tenant_id=ACME).differences == ()
     scene.session.run(f"update machines set tenant_id = '{RIVAL}' where id = {_MACHINE}")
-    with pytest.raises(ticks.UnreadableDecision, match="another tenant"):
+    with pytest.raises(ticks.UnreadableDecision, match="another tenant's by now"):
         ticks.explain_decision(mine, tick_id, _MACHINE, tenant_id=ACME)
     with pytest.raises(ticks.UnknownDecision):
         ticks.explain_decision(theirs, tick_id, _MACHINE, tenant_id=RIVAL)
-    assert report(mine, 1, days=1 / 24, tenant_id=ACME).replayed.machines == 5
+    scene.forward(600)
+    replayed = report(mine, 1, days=1 / 24, tenant_id=ACME).replayed
+    assert replayed.machines == 5
+    assert replayed.unknown_hours["unreadable"] == pytest.approx(600 / 3600, rel=0.05)

@@ -27,10 +27,11 @@ from tests.integration.fleets import make_machines, make_market
 from tests.integration.plans import WHATEVER_THE_VALUES, explained, nodes, rows_read
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     from blsflow.adapters.postgres.connection import DatabaseAddress
     from blsflow.domain.machine import Machine
+    from tests.integration.plans import Plan
 
 TICKS = 20_000
 RUNS = 40_000
@@ -152,32 +153,47 @@ def test_what_sampling_has_cost_a_policy_reads_its_own_runs(session: Session) ->
     assert plan["Shared Hit Blocks"] + plan["Shared Read Blocks"] <= MOST_BLOCKS
 
 
+def _read_by_any_plan(session: Session, machine_ids: Sequence[int]) -> Plan:
+    """How machines of a scope are read by a plan that was made for any; of no machines: of all classes."""
+    return explained(
+        session,
+        statements()["read_machines"],
+        {
+            "tenant_id": "acme",
+            "cluster_ids": [1 + g % 4 for g in range(12)],
+            "models": [f"M{1 + g % 3}" for g in range(12)],
+            "covered": [not machine_ids] * 12,
+            "override_ids": [0] * 12,
+            "override_ranks": [2**31 - 1] * 12,
+            "overridden_machines": [],
+            "overriding_policies": [],
+            "overriding_ranks": [],
+            "machine_ids": machine_ids,
+            "projects": list(range(1, 11)),
+            "report_max_age_sec": 600,
+        },
+        settings=WHATEVER_THE_VALUES,
+    )
+
+
 def test_a_ticks_machines_are_read_once_by_a_plan_that_knows_no_values(session: Session) -> None:
     """R3.10: a plan made once for whatever fleets reads each machine's rows once, and a machine by itself reads its own."""
     for machine_ids, read in (([], MACHINES), ([MACHINES // 2], 1)):
-        plan = explained(
-            session,
-            statements()["read_machines"],
-            {
-                "tenant_id": "acme",
-                "cluster_ids": [1 + g % 4 for g in range(12)],
-                "models": [f"M{1 + g % 3}" for g in range(12)],
-                "covered": [not machine_ids] * 12,
-                "override_ids": [0] * 12,
-                "override_ranks": [2**31 - 1] * 12,
-                "overridden_machines": [],
-                "overriding_policies": [],
-                "overriding_ranks": [],
-                "machine_ids": machine_ids,
-                "projects": list(range(1, 11)),
-                "report_max_age_sec": 600,
-            },
-            settings=WHATEVER_THE_VALUES,
-        )
+        plan = _read_by_any_plan(session, machine_ids)
         for table in ("machine_mining_runtime", "metric_powers", "smart_schedule_machine_benchmark_entries"):
             scans = [node for node in nodes(plan) if node.get("Relation Name") == table]
             assert rows_read(scans) == read, table
             assert sum(node["Actual Loops"] for node in scans) <= 2 * (1 + read // 256), table
+
+
+def test_a_scope_of_many_machines_is_looked_up_in_a_hash(session: Session) -> None:
+    """R3.10: whether a machine is in the scope is not asked of each machine of the scope: that would be fleet by fleet."""
+    plan = _read_by_any_plan(session, list(range(1, MACHINES, 2)))
+    filters = [node[key] for node in nodes(plan) for key in ("Filter", "Join Filter") if key in node]
+    assert any("hashed SubPlan" in each for each in filters), filters
+    assert not any("machine_ids" in each or "ANY ($" in each for each in filters if "kk.covered" in each), (
+        filters
+    )
 
 
 def test_readiness_takes_a_constant_number_of_statements(

@@ -117,6 +117,18 @@ def test_of_two_that_can_the_one_that_decided_for_the_machine_asks(lab: Lab) -> 
     assert drifted(lab) == [[1, 2]]
 
 
+def test_a_drift_is_not_asked_for_by_a_policy_that_ticks_no_more(lab: Lab) -> None:
+    """R7.2: no tick of it would ever repeat the wish; one that yields for the moment will."""
+    lab.scene.rows(SECOND_POLICY.format(mode="execute", priority=-9))
+    lab.ask()
+    lab.scene.rows(
+        "update smart_schedule_machine_decisions set ticked_at = ticked_at - interval '2 days'"
+        " where tick_id in (select id from smart_schedule_ticks where policy_id = 1);"
+        " update smart_schedule_ticks set ticked_at = ticked_at - interval '2 days' where policy_id = 1"
+    )
+    assert drifted(lab) == [[1, 2]]
+
+
 def test_a_drift_is_asked_for_by_a_policy_that_covers_the_machine(lab: Lab) -> None:
     """R7.4: what decided on it yesterday and does not cover it today could not begin the run."""
     lab.scene.rows(SECOND_POLICY.format(mode="shadow", priority=9))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from contextlib import closing
 from typing import TYPE_CHECKING
 
@@ -22,4 +23,57 @@ def test_the_log_is_read_while_its_order_is_indexed(empty_database: DatabaseAddr
             session.run("commit")
         reader.run("set lock_timeout = '1s'")
         assert reader.run("select id from smart_schedule_log_events") == []
+        session.run("rollback")
+
+
+_BENCHMARK = (
+    "insert into smart_schedule_machine_project_benchmarks (machine_id, project_id, hashrate_hs, power_w, sampled_at)"
+    " values ({machine}, {project}, 1e14, 3000, to_timestamp(1600000000))"
+)
+
+
+def test_benchmarks_that_are_written_while_versions_are_introduced_get_one(
+    empty_database: DatabaseAddress,
+) -> None:
+    """R11.1, R3.2: whoever writes waits for the migration and loses nothing; between its parts too."""
+    with closing(Session(empty_database)) as session, closing(Session(empty_database)) as writer:
+        for version, sql in migration_files():
+            if version.startswith("0015"):
+                session.run(
+                    _BENCHMARK.format(machine=1, project=1) + ";" + _BENCHMARK.format(machine=2, project=1)
+                )
+            session.run(f"begin; {sql}")
+            writing = None
+            if version.startswith(("0015", "0016")):
+                new = _BENCHMARK.format(machine=version[3], project=2)
+                writing = threading.Thread(target=writer.run, args=(new,))
+                writing.start()
+                writing.join(0.3)
+                assert writing.is_alive()
+            session.run("commit")
+            if writing is not None:
+                writing.join(20)
+        assert session.run(
+            "select e.machine_id, length(e.entries) / 33, e.version = v.id, e.entries = v.entries, get_byte(e.span, 0) <> 127"
+            " from smart_schedule_machine_benchmark_entries e"
+            " full join (select * from smart_schedule_benchmark_versions where superseded_at is null) v using (machine_id)"
+            " order by 1"
+        ) == [
+            [1, 1, True, True, True],
+            [2, 1, True, True, True],
+            [5, 1, True, True, True],
+            [6, 1, True, True, True],
+        ]
+
+
+def test_ticks_read_on_while_benchmarks_get_their_first_versions(empty_database: DatabaseAddress) -> None:
+    """R11.1: what takes long waits for nobody who only reads."""
+    with closing(Session(empty_database)) as session, closing(Session(empty_database)) as reader:
+        for version, sql in migration_files():
+            if version.startswith("0016"):
+                session.run("begin; " + sql[: sql.rindex("alter table")])
+                break
+            session.run(f"begin; {sql}; commit")
+        reader.run("set lock_timeout = '1s'")
+        assert reader.run("select version from smart_schedule_machine_benchmark_entries") == []
         session.run("rollback")

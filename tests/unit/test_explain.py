@@ -112,5 +112,6 @@ def test_inputs_of_another_layout_are_refused() -> None:
     """R3.10: a decision is recomputed from what was stored, or not at all."""
     stored = dump(a_policy(), MARKET)
     assert load(stored) == (a_policy(), MARKET)
+    assert load(stored | {"layout": 1}) == load(stored)
     with pytest.raises(UnreadableInputs, match="layout 99"):
         load(stored | {"layout": 99})

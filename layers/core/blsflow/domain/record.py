@@ -29,7 +29,9 @@ from blsflow.domain.machine import FLAGGED, UNKNOWN, Benchmark, Machine
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-LAYOUT = 1
+LAYOUT: Final = 2
+LAYOUTS: Final = frozenset({1, 2})
+"""That of records which are stored now, and those that can be read: the first kept its benchmarks in the decision."""
 
 _HEADER = struct.Struct(">qiBBBBqddddqQQH")
 HEAD_BYTES: Final = _HEADER.size
@@ -38,12 +40,14 @@ _COUNT = struct.Struct(">H")
 _TRAILER = struct.Struct(">ddq")
 _PROJECT_BYTES: Final = 8
 _COUNT_AT: Final = _HEADER.size - _COUNT.size
-PROJECT: Final = 6
-PROJECT_SINCE: Final = 9
+PROJECT, PROJECT_SINCE = 6, 9
+"""Where a row has the running project, and since when it runs."""
 FIRST_FIGURE: Final = 15
+"""Where its benchmarks begin."""
 FIGURES_PER_BENCHMARK: Final = 5
+"""How many fields each of them has in whole."""
 OLDEST, NEWEST, VERSION = -3, -2, -1
-"""Where a row has the running project and since when it runs, where its benchmarks begin, and what is said of all of them."""
+"""Where a row has what is said of all of them."""
 # Half the cost of _make, once per machine, and per machine and project.
 _as_machine = partial(tuple.__new__, Machine)
 _as_benchmark = partial(tuple.__new__, Benchmark)

@@ -19,7 +19,7 @@ from blsflow.domain.policy import (
     WindowAction,
 )
 from blsflow.domain.reading import Known, Reading, Stale, Unknown
-from blsflow.domain.record import LAYOUT
+from blsflow.domain.record import LAYOUT, LAYOUTS
 from blsflow.domain.tariff import TariffPrice, TariffProblem
 
 
@@ -51,8 +51,9 @@ def dump(policy: Policy, market: Market) -> dict[str, Any]:
 
 def load(document: dict[str, Any]) -> tuple[Policy, Market]:
     """The inputs that were dumped; `UnreadableInputs` for those of another layout."""
-    if document.get("layout") != LAYOUT:
-        raise UnreadableInputs(f"inputs have layout {document.get('layout')!r}, this program reads {LAYOUT}")
+    if document.get("layout") not in LAYOUTS:
+        read = " and ".join(map(str, sorted(LAYOUTS)))
+        raise UnreadableInputs(f"inputs have layout {document.get('layout')!r}, this program reads {read}")
     market = Market(
         now=datetime.fromisoformat(document["now"]),
         projects={

@@ -14,7 +14,7 @@ from blsflow.domain.freeze import Freeze, TickFailure, freeze_for, tick_failure
 from blsflow.domain.gates import Gates, withheld
 from blsflow.domain.machine import FOREIGN, STOPPED_BY_HUMAN, STOPPED_BY_SCHEDULER, Status
 from blsflow.domain.policy import ExecutionMode
-from blsflow.domain.record import VERSION, alike_of, machines_of, pack_versioned
+from blsflow.domain.record import VERSION, alike_of, pack_versioned
 from blsflow.domain.valuation import overriding, value_market
 from blsflow.domain.verdict import MOVES
 from blsflow.flow.control import UnknownPolicy
@@ -74,14 +74,16 @@ class _Sample:
             self.tally.add(verdict, verdict.action, verdict.reason)
             if verdict.action in MOVES:
                 moving.add(machine.machine_id)
-        if moving or len(self._others) < self._limit:
+        if len(self._movers) < self._limit and (moving or len(self._others) < self._limit):
             self._show(block, moving)
 
     def _show(self, block: bytes, moving: Container[int]) -> None:
-        for machine in machines_of(block):
-            shown = self._movers if machine.machine_id in moving else self._others
-            if len(shown) < self._limit:
-                shown.append(machine)
+        """Keep some of the block's machines, as long as there is room for those that move."""
+        for alike in alike_of(block):
+            for index, row in enumerate(alike.rows):
+                shown = self._movers if row[0] in moving else self._others
+                if len(shown) < self._limit:
+                    shown.append(alike.machine(index))
 
     def _as_it_is(self, block: bytes) -> bytes:
         """Return the block with what others did to its machines as the new state of affairs."""

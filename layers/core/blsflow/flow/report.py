@@ -8,6 +8,7 @@ own, so that neither memory nor the number of statements grows with the fleet.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from dataclasses import dataclass
 from datetime import timedelta
 from itertools import pairwise
@@ -133,22 +134,28 @@ class _Walk:
         self._fleet: dict[int, Followed] = {}
         self._tick_id = 0
         self._instant: Instant | None = None
+        self._seen = Counter[int]()
         if ticks:
             before = (ticks[0].ticked_at - since) / _HOUR
             self._ledger.unknown(NO_TICK, ticks[0].machines * before)
             self._ledger.begin(ticks[0].ticked_at)
 
     def take(self, tick_id: int, block: memoryview) -> None:
-        """Follow the machines of a block; those of a tick that cannot be read any more are counted by `finish`."""
+        """Follow the machines of a block; those whose record cannot be read any more are counted by `finish`."""
         tick = self._ticks[tick_id]
         if tick_id != self._tick_id:
             self._tick_id, self._instant = tick_id, self._begin(tick)
         if self._instant is not None:
-            self._instant.settle(self._instant.decide(unpack_all(block)), withheld=tick.withheld)
+            machines = list(unpack_all(block))
+            self._seen[tick_id] += len(machines)
+            self._instant.settle(self._instant.decide(machines), withheld=tick.withheld)
 
     def finish(self, page: Sequence[ReplayedTick]) -> None:
-        """Note where the sums stand after each tick of a page."""
+        """Note where the sums stand after each tick of a page, and of how many machines nothing is known."""
         for tick in page:
+            unread = tick.machines - self._seen.pop(tick.tick_id, 0)
+            if unread:
+                self._ledger.unknown(UNREADABLE, unread * self._hours(tick))
             self._ledger.end_instant(self._until[tick.tick_id])
 
     def replayed(self) -> Replayed:
@@ -156,14 +163,16 @@ class _Walk:
         return self._ledger.replayed(len(self._fleet))
 
     def _begin(self, tick: ReplayedTick) -> Instant | None:
-        until = self._until[tick.tick_id]
         try:
             policy, market = stored_inputs.load(dict(self.inputs[tick.tick_id]))
         except stored_inputs.UnreadableInputs:
-            self._ledger.unknown(UNREADABLE, tick.machines * ((until - tick.ticked_at) / _HOUR))
             return None
-        stretches = stretches_of(market, until, self._longest)
+        stretches = stretches_of(market, self._until[tick.tick_id], self._longest)
         return Instant(policy, market, stretches, self._fleet, self._ledger)
+
+    def _hours(self, tick: ReplayedTick) -> float:
+        """Return how long a tick speaks for."""
+        return (self._until[tick.tick_id] - tick.ticked_at) / _HOUR
 
 
 def _check_size(ticks: Sequence[ReplayedTick], days: float, limit: int) -> None:

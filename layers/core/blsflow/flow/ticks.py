@@ -56,7 +56,11 @@ class UnknownDecision(BlsflowError):
 
 
 class UnreadableDecision(BlsflowError):
-    """A stored decision of another version of this program, or of a machine that has gone to another tenant."""
+    """A stored decision of another version of this program, or one whose machine's benchmarks of then are not to be had."""
+
+    def __init__(self, tick_id: int, cause: str) -> None:
+        super().__init__(f"tick {tick_id}: {cause}")
+        self.cause = cause
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -151,11 +155,10 @@ def explain_decision(
     try:
         policy, market = stored_inputs.load(stored["inputs"])
     except stored_inputs.UnreadableInputs as error:
-        raise UnreadableDecision(f"tick {tick_id}: {error}") from error
+        raise UnreadableDecision(tick_id, str(error)) from error
     if stored["record"] is None:
-        raise UnreadableDecision(
-            f"tick {tick_id}: machine {machine_id} has gone to another tenant, and its benchmarks with it"
-        )
+        cause = f"the benchmarks of machine {machine_id} then are not kept any more, or are another tenant's by now"
+        raise UnreadableDecision(tick_id, cause)
     machine, _ = unpack(stored["record"])
     explanation = explain(policy, market, machine)
     return ExplainedDecision(

@@ -284,7 +284,7 @@ def _bind(statement: bytes, values: Sequence[str | None]) -> bytes:
 
 
 def as_json(document: object) -> str:
-    """Encode for a ``::jsonb`` parameter; NaN has no JSON form and is refused."""
+    """Encode for a ``::json`` or ``::jsonb`` parameter; NaN has no JSON form and is refused."""
     return json.dumps(document, separators=(",", ":"), allow_nan=False, default=str)
 
 

@@ -89,8 +89,9 @@ _NULL: Final = struct.pack(">i", -1)
 _NOBODY: Final = bytes(8)
 _EIGHT: Final = struct.pack(">i", 8)
 _NOWHERE: Final = _NULL + _NULL + _EIGHT
+"""No project and no configuration, and a net follows."""
 _NOBODYS: Final = _NULL + _NULL + _EIGHT
-"""No overriding policy, no attempt, and a version follows."""
+"""No overriding policy and no attempt, and a version follows."""
 _HEAD_LENGTH: Final = struct.pack(">i", HEAD_BYTES)
 _MACHINE: Final = itemgetter(slice(0, 8))
 _PARTS: Final = 4096

@@ -225,7 +225,8 @@ select owner_id as attempt_id, machines from won
 
 -- name: skip_lost_races
 -- Decisions whose lock somebody else took in the meantime; returns what they had been, with the gain that is not to be had.
--- What was won is looked up among the tick's own locks: a hash of them costs the same whatever the planner thinks.
+-- What was won is looked up among the tick's own locks, which the planner hashes (as long as it expects no more of them than
+-- work_mem has room for), since of the decisions it knows nothing: they are rows of this transaction.
 with won as materialized (
     select machine_id from smart_schedule_machine_locks where owner_id = any (:ids::uuid[]) and freed_at is null
 ), lost as (

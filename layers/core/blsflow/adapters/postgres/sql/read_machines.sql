@@ -6,7 +6,8 @@
 -- machine. The ids come by their numbers from 1 to 256 and each table stands behind an offset, so that the planner knows how
 -- many they are and joins in whole. Every part of a record is coalesced: a null part would make the record null, and
 -- string_agg would lose the machine without a word. Parts that stand side by side are sent as one integer, and date_part
--- counts in float8, since every call here is made once per machine.
+-- counts in float8, since every call here is made once per machine. Machines of a scope are looked for among the rows of a
+-- query: those are hashed, an array that the plan does not know is gone through for every machine.
 select block.records
 from (
     select min(id) as first_id, array_agg(id order by id) as ids, array_agg(place order by id) as places,
@@ -23,7 +24,7 @@ from (
              on kk.cluster_id = m.cluster_id and kk.model = m.model
         left join unnest(:overridden_machines::bigint[], :overriding_policies::bigint[], :overriding_ranks::int[])
              as o (machine_id, policy_id, rank) on o.machine_id = m.id
-        where m.tenant_id = :tenant_id and (kk.covered or m.id = any (:machine_ids::bigint[]))
+        where m.tenant_id = :tenant_id and (kk.covered or m.id in (select unnest(:machine_ids::bigint[])))
     ) numbered
     group by number
     order by 1

@@ -112,8 +112,9 @@ returning b.machine_id, b.project_id, b.hashrate_hs, b.drift_hashrates_hs
 
 -- name: request_drifted
 -- A new benchmark for machines that run otherwise than they were measured, by a policy that covers the machine and whose
--- newest tick decided on it: one whose runs may begin before any other, one that decided itself before one that yielded,
--- then the one that ticked last. What may cover a machine is joined, which is quick however many entries scopes have.
+-- newest tick decided on it: one that ticked within a day and whose runs may begin before any other, one that decided itself
+-- before one that yielded, then the one that ticked last. What may cover a machine is joined, which is quick however many
+-- entries scopes have.
 with drifted as (
     select m.id, m.tenant_id, m.cluster_id, m.model, x.project_id
     from unnest(:machine_ids::bigint[], :project_ids::bigint[]) as x (machine_id, project_id)
@@ -141,7 +142,8 @@ with drifted as (
         where d.tick_id = t.id and d.ticked_at = t.ticked_at and d.machine_id = m.id limit 1
     ) d
     order by m.id, m.project_id,
-             smart_schedule_samples(p.enabled, p.archived_at, p.execution_mode, p.max_benchmarks)
+             t.ticked_at > now() - interval '1 day'
+                 and smart_schedule_samples(p.enabled, p.archived_at, p.execution_mode, p.max_benchmarks)
                  and not exists (select from smart_schedule_freezes f where f.policy_id = p.id and f.lifted_at is null) desc,
              d.overridden_by is null desc, t.ticked_at desc
     on conflict (machine_id, project_id) where ended_at is null do nothing

@@ -2,6 +2,10 @@
 -- and change a few times a month. Each version of them is kept here, and a decision names the one that it was made on.
 -- Decisions from before name none and have the whole record in their figures.
 
+-- Waits for those who are writing benchmarks, and lets no other begin: a trigger that has begun would go on with the functions
+-- of before. Ticks only wait while columns without values are added.
+lock table smart_schedule_machine_project_benchmarks in share row exclusive mode;
+
 create table smart_schedule_benchmark_versions (
     id            bigint primary key,
     machine_id    bigint not null,
@@ -33,21 +37,11 @@ begin
 end $$;
 
 alter table smart_schedule_machine_benchmark_entries
-    add column span    bytea,              -- the oldest and the newest sampled_at as float8; NaN if one is flagged
+    -- the oldest and the newest sampled_at as float8; NaN if one is flagged, and of rows that wait for the next migration
+    add column span    bytea not null default '\x7ff80000000000007ff8000000000000',
     add column version bigint;
-update smart_schedule_machine_benchmark_entries e
-set version = nextval('smart_schedule_benchmark_version_ids'), span = p.span
-from smart_schedule_packed_benchmarks(array(select machine_id from smart_schedule_machine_benchmark_entries)) p
-where p.machine_id = e.machine_id;
 alter table smart_schedule_machine_benchmark_entries
-    alter column span set not null, alter column version set not null,
     alter column version set default nextval('smart_schedule_benchmark_version_ids');
-insert into smart_schedule_benchmark_versions (id, machine_id, entries)
-    select version, machine_id, entries from smart_schedule_machine_benchmark_entries;
-
-alter table smart_schedule_machine_decisions add column benchmarks_version bigint;
-comment on column smart_schedule_machine_decisions.benchmarks_version is
-    'the benchmarks that it was made on; null: it had none, or they are in its figures';
 
 -- As before, and every version that a machine's entries take is kept.
 create or replace function smart_schedule_pack_benchmarks(machine_ids bigint[]) returns void language plpgsql as $$
@@ -60,7 +54,7 @@ begin
     update smart_schedule_machine_benchmark_entries e
     set entries = p.entries, span = p.span, version = nextval('smart_schedule_benchmark_version_ids')
     from smart_schedule_packed_benchmarks(machine_ids) p
-    where e.machine_id = p.machine_id and e.entries <> p.entries;
+    where e.machine_id = p.machine_id and (e.entries <> p.entries or e.version is null);
     update smart_schedule_benchmark_versions v
     set superseded_at = now()
     from smart_schedule_machine_benchmark_entries e
