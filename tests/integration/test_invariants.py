@@ -89,6 +89,8 @@ _POLICY = "update smart_schedule_policy_groups set "
 
 # constraint, what it says, and a statement that breaks it
 BROKEN: list[tuple[str, str, str]] = [
+    ("smart_schedule_benchmark_versions_current", "R3.2: one version of a machine's benchmarks is in force",
+     "insert into smart_schedule_benchmark_versions (id, machine_id, entries) values (-1, 1, ''), (-2, 1, '')"),
     ("smart_schedule_occurrences_planned", "R8.3: a planned time is recorded once",
      _OCCURRENCE + "'planned', '2026-01-01 00:01Z', null, 'recorded', null, null, null)"),
     ("smart_schedule_occurrences_manual", "R8.8: a request id makes one run, whenever it is asked for",
