@@ -224,40 +224,29 @@ def test_a_working_deployment_has_no_finding(database: DatabaseAddress) -> None:
     assert findings(database) == {}
 
 
-def test_a_batch_of_which_every_machine_was_refused_is_no_finding_until_it_is_followed(
-    database: DatabaseAddress,
+@pytest.mark.parametrize(
+    ("meanwhile", "states"),
+    [
+        ("select 1", [["refused", 6]]),
+        ("update machines set operator_hold = true where id = 1", [["dropped", 1], ["refused", 5]]),
+    ],
+    ids=["all refused", "one withdrawn before"],
+)
+def test_a_batch_of_which_no_machine_was_taken_is_no_finding_until_it_is_followed(
+    database: DatabaseAddress, meanwhile: str, states: list[list[object]]
 ) -> None:
     """R11.2, R5.3: nothing of it is open any more, and the next look at its job ends it."""
     with Scene(database) as scene:
         scene.device_control.faults.profile = DeviceFaults(refusal_rate=1.0)
         scene.tick()
         scene.decide()
+        scene.session.run(meanwhile)
         scene.execute()
-        assert (
-            scene.value("select count(*) from smart_schedule_attempt_machines where state <> 'refused'") == 0
-        )
-        assert scene.rows("select state from smart_schedule_attempts") == [["running"]]
-        assert scene.findings() == {}
-        scene.forward(60)
-        scene.reconcile()
-        assert scene.value("select count(*) from smart_schedule_attempts where ended_at is null") == 0
-        assert scene.findings() == {}
-
-
-def test_a_batch_of_which_nothing_is_left_but_refused_machines_is_no_finding(
-    database: DatabaseAddress,
-) -> None:
-    """R11.2, R5.3: one was withdrawn before sending, and the service refused the others."""
-    with Scene(database) as scene:
-        scene.device_control.faults.profile = DeviceFaults(refusal_rate=1.0)
-        scene.tick()
-        scene.decide()
-        scene.session.run("update machines set operator_hold = true where id = 1")
-        scene.execute()
-        states = scene.rows(
+        found = scene.rows(
             "select state, count(*) from smart_schedule_attempt_machines group by 1 order by 1"
         )
-        assert states == [["dropped", 1], ["refused", 5]]
+        assert found == states
+        assert scene.rows("select state from smart_schedule_attempts") == [["running"]]
         assert scene.findings() == {}
         scene.forward(60)
         scene.reconcile()
