@@ -52,13 +52,15 @@ left join smart_schedule_benchmark_versions v on v.id = d.benchmarks_version
 order by t.id, d.machine_id
 """
 _COMPARED: Final = ("from_project", "to_project", "run_config_id", "current_net", "best_net")
+# A run by hand may wait for its message, but no longer than doctor waits for it.
 _LEFT: Final = """
 select 'attempt', id::text, state from smart_schedule_attempts where ended_at is null
 union all
 select 'lock', machine_id::text, owner_kind from smart_schedule_machine_locks where freed_at is null
 union all
 select 'slot', id::text, state from smart_schedule_occurrences
-where ended_at is null and ((state, origin) is distinct from ('recorded', 'manual') or enqueued_at is null)
+where ended_at is null and ((state, origin) is distinct from ('recorded', 'manual') or enqueued_at is null
+                            or recorded_at < now() - interval '15 minutes')
 union all
 select 'benchmark run', id::text, state from smart_schedule_benchmark_runs where state in ('running', 'restoring')
 union all
