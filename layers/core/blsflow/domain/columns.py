@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
     _Fields: TypeAlias = "list[tuple[Any, ...]]"
     """Rows as columns: a tuple for each field."""
+    _Groups: TypeAlias = "dict[tuple[int | None, tuple[int, ...]], list[int]]"
+    """Machines by what they may be switched to and the projects measured on them."""
 
 _MINING: Final = int(Status.MINING)
 _CLASS, _REPORTED_AT = 1, 10
@@ -147,32 +149,32 @@ class Columns:
             plan = self._plan(bits.pop(), measured)
             yield from self._side_by_side(plan, indexes, columns, rows)
             return
-        alike: dict[int | None, list[int]] = {}
+        alike: _Groups = {}
         for index in indexes:
-            alike.setdefault(self._open_bits[rows[index][_CLASS]], []).append(index)
-        for open_bits, some in alike.items():
-            of_some = list(zip(*[rows[index] for index in some], strict=True))
-            yield from self._side_by_side(self._plan(open_bits, measured), some, of_some, rows)
+            alike.setdefault((self._open_bits[rows[index][_CLASS]], measured), []).append(index)
+        yield from self._group_by_group(alike, rows)
 
     def _others(
         self, indexes: Sequence[int], rows: list[tuple[Any, ...]], benchmarks: list[tuple[Any, ...]]
     ) -> Iterator[Valued]:
         """Value machines whose benchmarks are not of the same projects, or have to be looked at one by one."""
-        alike: dict[tuple[int | None, tuple[int, ...]], list[int]] = {}
+        alike: _Groups = {}
         for index, figures in zip(indexes, benchmarks, strict=True):
             measured = figures[::FIGURES_PER_BENCHMARK]
             plan = self._plan(self._open_bits[rows[index][_CLASS]], measured)
             if plan is not None and self._may_be_decided_on(plan, figures):
                 alike.setdefault((plan.open_bits, measured), []).append(index)
-        for (open_bits, measured), some in alike.items():
-            of_some = list(zip(*[rows[index] for index in some], strict=True))
-            yield from self._side_by_side(self._plan(open_bits, measured), some, of_some, rows)
+        yield from self._group_by_group(alike, rows)
 
     def _may_be_decided_on(self, plan: _Plan, figures: tuple[Any, ...]) -> bool:
         """Whether the times and flags of the plan's benchmarks are in order."""
         return all(
             self._oldest <= figures[at] <= self._newest and not figures[at + 1] & FLAGGED for at in plan.times
         )
+
+    def _group_by_group(self, alike: _Groups, rows: list[tuple[Any, ...]]) -> Iterator[Valued]:
+        for key, indexes in alike.items():
+            yield from self._side_by_side(self._plan(*key), indexes, _columns_of(rows, indexes), rows)
 
     def _plan(self, open_bits: int | None, measured: tuple[int, ...]) -> _Plan | None:
         key = open_bits, measured
@@ -191,8 +193,7 @@ class Columns:
             half = len(indexes) // 2
             for part in (indexes[:half], indexes[half:]) if half else ():
                 # one that is not ordinary spoils no other
-                of_part = list(zip(*[rows[index] for index in part], strict=True))
-                yield from self._side_by_side(plan, part, of_part, rows)
+                yield from self._side_by_side(plan, part, _columns_of(rows, part), rows)
             return
         by_machine = list(zip(*nets, strict=True))
         places = map(plan.places.__getitem__, columns[PROJECT])
@@ -222,6 +223,10 @@ class Columns:
                 return None
             nets.append(of_project)
         return nets
+
+
+def _columns_of(rows: list[tuple[Any, ...]], indexes: Sequence[int]) -> _Fields:
+    return list(zip(*[rows[index] for index in indexes], strict=True))
 
 
 def _open_bits(terms: Terms) -> int:
