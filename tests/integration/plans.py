@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from pg8000.native import to_statement
@@ -18,6 +19,24 @@ if TYPE_CHECKING:
 
 WHATEVER_THE_VALUES: Final = "set local plan_cache_mode = force_generic_plan"
 """The plan of a statement's sixth use and on, if the server finds it no dearer than those that knew the values."""
+
+_NOT_YET_VISIBLE: Final = """
+select relname from pg_class
+where relkind = 'r' and relnamespace = current_schema::regnamespace and relallvisible < relpages
+"""
+
+
+def vacuum(session: Session) -> None:
+    """Vacuum and analyze until every page is known to be visible to all.
+
+    An analyze that the server has begun by itself keeps pages from being so, and the planner from reading an index only.
+    """
+    for _ in range(100):
+        session.run("vacuum analyze")
+        if not session.run(_NOT_YET_VISIBLE):
+            return
+        time.sleep(0.1)
+    raise AssertionError(f"somebody keeps rows from being visible to all: {session.run(_NOT_YET_VISIBLE)}")
 
 
 def explained(

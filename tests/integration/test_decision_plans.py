@@ -14,7 +14,7 @@ import pytest
 from blsflow.adapters.postgres.connection import Session, statements
 from blsflow.adapters.postgres.ticks import LOOKING_UP, MOST_TICKS
 from tests.integration.fleets import make_machines, make_market
-from tests.integration.plans import WHATEVER_THE_VALUES, explained, nodes
+from tests.integration.plans import WHATEVER_THE_VALUES, explained, nodes, vacuum
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -69,7 +69,7 @@ def session(module_database: DatabaseAddress) -> Iterator[Session]:
         make_market(opened)
         make_machines(opened, MACHINES)
         opened.run(_WORLD)
-        opened.run("vacuum analyze")
+        vacuum(opened)
         yield opened
 
 

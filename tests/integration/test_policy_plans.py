@@ -24,7 +24,7 @@ from blsflow.flow.readiness import readiness
 from blsflow.flow.ticks import UnknownTick, list_decisions, list_ticks
 from tests.integration.counting import counting_store
 from tests.integration.fleets import make_machines, make_market
-from tests.integration.plans import WHATEVER_THE_VALUES, explained, nodes, rows_read
+from tests.integration.plans import WHATEVER_THE_VALUES, explained, nodes, rows_read, vacuum
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -77,7 +77,7 @@ def session(module_database: DatabaseAddress) -> Iterator[Session]:
         make_market(opened)
         make_machines(opened, MACHINES)
         opened.run(_HISTORY)
-        opened.run("vacuum analyze")
+        vacuum(opened)
         yield opened
 
 
