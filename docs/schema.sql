@@ -118,18 +118,36 @@ begin
     return next;
 end $_$;
 
+CREATE FUNCTION public.smart_schedule_number_projects(machine_ids bigint[]) RETURNS void
+    LANGUAGE plpgsql
+    AS $$
+begin
+    insert into smart_schedule_measured_projects (projects)
+    select distinct p.projects from smart_schedule_packed_benchmarks(machine_ids) p
+    where p.projects <> '' and not exists (select from smart_schedule_measured_projects m where m.projects = p.projects)
+    order by 1
+    on conflict do nothing;
+end $$;
+
 CREATE FUNCTION public.smart_schedule_pack_benchmarks(machine_ids bigint[]) RETURNS void
     LANGUAGE plpgsql
     AS $$
 begin
-    insert into smart_schedule_machine_benchmark_entries (machine_id, entries, span)
-    select p.machine_id, p.entries, p.span from smart_schedule_packed_benchmarks(machine_ids) p order by p.machine_id
+    perform smart_schedule_number_projects(machine_ids);
+    insert into smart_schedule_machine_benchmark_entries (machine_id, entries, figures, measured, oldest, newest)
+    select p.machine_id, p.entries, p.figures, m.id, p.oldest, p.newest
+    from smart_schedule_packed_benchmarks(machine_ids) p
+    left join smart_schedule_measured_projects m on m.projects = p.projects
+    order by p.machine_id
     on conflict (machine_id) do nothing;
     perform from smart_schedule_machine_benchmark_entries e where e.machine_id = any (machine_ids)
     order by e.machine_id for update;
+    perform smart_schedule_number_projects(machine_ids);
     update smart_schedule_machine_benchmark_entries e
-    set entries = p.entries, span = p.span, version = nextval('smart_schedule_benchmark_version_ids')
+    set entries = p.entries, figures = p.figures, measured = m.id, oldest = p.oldest, newest = p.newest,
+        version = nextval('smart_schedule_benchmark_version_ids')
     from smart_schedule_packed_benchmarks(machine_ids) p
+    left join smart_schedule_measured_projects m on m.projects = p.projects
     where e.machine_id = p.machine_id and (e.entries <> p.entries or e.version is null);
     update smart_schedule_benchmark_versions v
     set superseded_at = now()
@@ -143,7 +161,7 @@ begin
                       where v.machine_id = e.machine_id and v.superseded_at is null);
 end $$;
 
-CREATE FUNCTION public.smart_schedule_packed_benchmarks(machine_ids bigint[]) RETURNS TABLE(machine_id bigint, entries bytea, span bytea)
+CREATE FUNCTION public.smart_schedule_packed_benchmarks(machine_ids bigint[]) RETURNS TABLE(machine_id bigint, entries bytea, figures bytea, projects bytea, oldest double precision, newest double precision)
     LANGUAGE plpgsql STABLE
     AS $$
 begin
@@ -153,9 +171,11 @@ begin
                                || float8send(coalesce(b.power_w, 'NaN')) || float8send(date_part('epoch', b.sampled_at))
                                || charsend((b.power_estimated::int | (b.shared_from is not null)::int * 2
                                             | b.flagged::int * 4)::"char"), ''::bytea order by b.project_id), ''),
-           case when bool_or(b.flagged) or count(b.project_id) = 0 then float8send('NaN') || float8send('NaN')
-                else float8send(min(date_part('epoch', b.sampled_at))) || float8send(max(date_part('epoch', b.sampled_at)))
-           end
+           coalesce(string_agg(float8send(coalesce(b.hashrate_hs, 'NaN')) || float8send(coalesce(b.power_w, 'NaN')),
+                               ''::bytea order by b.project_id) filter (where b.project_id is not null), ''),
+           coalesce(string_agg(int8send(b.project_id), ''::bytea order by b.project_id), ''),
+           case when not bool_or(b.flagged) then min(date_part('epoch', b.sampled_at)) else 'NaN' end,
+           case when not bool_or(b.flagged) then max(date_part('epoch', b.sampled_at)) else 'NaN' end
     from unnest(machine_ids) as changed (id)
     left join smart_schedule_machine_project_benchmarks b on b.machine_id = changed.id
     group by changed.id;
@@ -164,6 +184,15 @@ end $$;
 CREATE FUNCTION public.smart_schedule_samples(enabled boolean, archived_at timestamp with time zone, execution_mode text, max_benchmarks integer) RETURNS boolean
     LANGUAGE sql IMMUTABLE
     RETURN (public.smart_schedule_acts(enabled, archived_at, execution_mode) AND (max_benchmarks > 0));
+
+CREATE FUNCTION public.smart_schedule_say_benchmarks() RETURNS trigger
+    LANGUAGE plpgsql
+    AS $$
+begin
+    new.said := int2send((length(new.entries) / 33)::int2) || int8send(coalesce(new.measured, 0)) || int8send(new.version)
+                || float8send(new.oldest);
+    return new;
+end $$;
 
 CREATE FUNCTION public.smart_schedule_take_stream(tenant text, per_tenant integer, in_all integer) RETURNS text
     LANGUAGE plpgsql
@@ -509,8 +538,12 @@ ALTER TABLE public.smart_schedule_log_events ALTER COLUMN id ADD GENERATED ALWAY
 CREATE TABLE public.smart_schedule_machine_benchmark_entries (
     machine_id bigint NOT NULL,
     entries bytea NOT NULL,
-    span bytea DEFAULT '\x7ff80000000000007ff8000000000000'::bytea NOT NULL,
-    version bigint DEFAULT nextval('public.smart_schedule_benchmark_version_ids'::regclass) NOT NULL
+    version bigint DEFAULT nextval('public.smart_schedule_benchmark_version_ids'::regclass) NOT NULL,
+    measured bigint,
+    figures bytea DEFAULT '\x'::bytea NOT NULL,
+    oldest double precision DEFAULT 'NaN'::double precision NOT NULL,
+    newest double precision DEFAULT 'NaN'::double precision NOT NULL,
+    said bytea NOT NULL
 )
 WITH (fillfactor='70');
 
@@ -603,6 +636,20 @@ CREATE TABLE public.smart_schedule_machine_states (
     CONSTRAINT smart_schedule_machine_states_stopped_by_check CHECK ((stopped_by = ANY (ARRAY['scheduler'::text, 'human'::text])))
 )
 WITH (fillfactor='70');
+
+CREATE TABLE public.smart_schedule_measured_projects (
+    id bigint NOT NULL,
+    projects bytea NOT NULL
+);
+
+ALTER TABLE public.smart_schedule_measured_projects ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
+    SEQUENCE NAME public.smart_schedule_measured_projects_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
 
 CREATE TABLE public.smart_schedule_migrations (
     version text NOT NULL,
@@ -1028,8 +1075,12 @@ CREATE VIEW smart_schedule_tenant.smart_schedule_benchmark_versions AS
 CREATE VIEW smart_schedule_tenant.smart_schedule_machine_benchmark_entries AS
  SELECT machine_id,
     entries,
-    span,
-    version
+    version,
+    measured,
+    figures,
+    oldest,
+    newest,
+    said
    FROM public.smart_schedule_machine_benchmark_entries e
   WHERE (EXISTS ( SELECT
            FROM public.machines m
@@ -1050,6 +1101,15 @@ CREATE VIEW smart_schedule_tenant.smart_schedule_machine_project_benchmarks AS
   WHERE (EXISTS ( SELECT
            FROM public.machines m
           WHERE ((m.id = b.machine_id) AND (m.tenant_id = ( SELECT public.smart_schedule_tenant() AS smart_schedule_tenant)))));
+
+CREATE VIEW smart_schedule_tenant.smart_schedule_measured_projects AS
+ SELECT id,
+    projects
+   FROM public.smart_schedule_measured_projects p
+  WHERE (EXISTS ( SELECT
+           FROM (public.smart_schedule_machine_benchmark_entries e
+             JOIN public.machines m ON ((m.id = e.machine_id)))
+          WHERE ((e.measured = p.id) AND (m.tenant_id = ( SELECT public.smart_schedule_tenant() AS smart_schedule_tenant)))));
 
 ALTER TABLE ONLY public.smart_schedule_log_events ATTACH PARTITION public.smart_schedule_log_events_default DEFAULT;
 
@@ -1137,6 +1197,12 @@ ALTER TABLE ONLY public.smart_schedule_machine_project_benchmarks
 
 ALTER TABLE ONLY public.smart_schedule_machine_states
     ADD CONSTRAINT smart_schedule_machine_states_pkey PRIMARY KEY (machine_id);
+
+ALTER TABLE ONLY public.smart_schedule_measured_projects
+    ADD CONSTRAINT smart_schedule_measured_projects_pkey PRIMARY KEY (id);
+
+ALTER TABLE ONLY public.smart_schedule_measured_projects
+    ADD CONSTRAINT smart_schedule_measured_projects_projects_key UNIQUE (projects);
 
 ALTER TABLE ONLY public.smart_schedule_migrations
     ADD CONSTRAINT smart_schedule_migrations_pkey PRIMARY KEY (version);
@@ -1324,6 +1390,8 @@ CREATE TRIGGER smart_schedule_attempts_final BEFORE UPDATE ON public.smart_sched
 CREATE TRIGGER smart_schedule_benchmarks_deleted AFTER DELETE ON public.smart_schedule_machine_project_benchmarks REFERENCING OLD TABLE AS changed FOR EACH STATEMENT EXECUTE FUNCTION public.smart_schedule_benchmarks_changed();
 
 CREATE TRIGGER smart_schedule_benchmarks_inserted AFTER INSERT ON public.smart_schedule_machine_project_benchmarks REFERENCING NEW TABLE AS changed FOR EACH STATEMENT EXECUTE FUNCTION public.smart_schedule_benchmarks_changed();
+
+CREATE TRIGGER smart_schedule_benchmarks_said BEFORE INSERT OR UPDATE ON public.smart_schedule_machine_benchmark_entries FOR EACH ROW EXECUTE FUNCTION public.smart_schedule_say_benchmarks();
 
 CREATE TRIGGER smart_schedule_benchmarks_truncated AFTER TRUNCATE ON public.smart_schedule_machine_project_benchmarks FOR EACH STATEMENT EXECUTE FUNCTION public.smart_schedule_benchmarks_changed();
 

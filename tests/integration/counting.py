@@ -32,7 +32,7 @@ class CountingSession(Session):
         self._exchanges["run"] += 1
         return super().run(sql)
 
-    def stream(self, statement: str, sink: Callable[[bytes], None], /, **params: object) -> None:
+    def stream(self, statement: str, sink: Callable[[list[bytes]], None], /, **params: object) -> None:
         """Stream a named statement and count it."""
         self._exchanges[statement] += 1
         super().stream(statement, sink, **params)

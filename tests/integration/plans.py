@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 WHATEVER_THE_VALUES: Final = "set local plan_cache_mode = force_generic_plan"
 """The plan of a statement's sixth use and on, if the server finds it no dearer than those that knew the values."""
 
+OF_A_TICK: Final = f"{WHATEVER_THE_VALUES}; set local work_mem = '64MB'; set local enable_seqscan = off"
+"""As the statements of a tick are planned."""
 _NOT_YET_VISIBLE: Final = """
 select relname from pg_class
 where relkind = 'r' and relnamespace = current_schema::regnamespace and relallvisible < relpages

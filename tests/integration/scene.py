@@ -114,7 +114,7 @@ class CrashingSession(Session):
         result: list[list[Any]] = self._guarded(sql, lambda: super(CrashingSession, self).run(sql))
         return result
 
-    def stream(self, statement: str, sink: Callable[[bytes], None], /, **params: object) -> None:
+    def stream(self, statement: str, sink: Callable[[list[bytes]], None], /, **params: object) -> None:
         """Stream a statement's rows, or die at it."""
         self._guarded(statement, lambda: super(CrashingSession, self).stream(statement, sink, **params))
 

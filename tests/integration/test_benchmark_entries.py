@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import math
+import struct
 import threading
 from contextlib import closing
 from typing import TYPE_CHECKING
@@ -8,7 +10,7 @@ import pytest
 
 from blsflow.adapters.postgres.connection import Session
 from blsflow.domain.machine import FLAGGED, SHARED, Benchmark, Machine
-from blsflow.domain.record import HEAD_BYTES, pack, pack_versioned
+from blsflow.domain.record import pack
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -68,30 +70,40 @@ def test_benchmarks_are_packed_as_they_are_written(session: Session) -> None:
     assert _entries(session) == {}
 
 
-def test_the_span_of_their_times_stands_beside_them(session: Session) -> None:
-    """R2.3: the oldest and the newest time, and none if a benchmark is flagged or there is none: as the record has it."""
+def test_what_a_tick_is_told_of_them_stands_beside_them(session: Session) -> None:
+    """R2.3, R3.10: which projects they are of, what was measured, and from when to when, unless one is flagged."""
     session.run(
         _INSERT
-        + " (1, 12, 2e14, 3000, to_timestamp(1600000000.25)), (1, 11, 1e14, 3000, to_timestamp(1500000000)),"
-        " (2, 11, 1e14, 3000, to_timestamp(5)), (2, 12, 1e14, 3000, to_timestamp(6)), (3, 11, 1e14, 3000, now())"
+        + " (1, 12, 2e14, 3000, to_timestamp(1600000000.25)), (1, 11, 1e14, 3050, to_timestamp(1500000000)),"
+        " (2, 11, 1e14, 3000, to_timestamp(5)), (2, 12, 1e14, null, to_timestamp(6)), (3, 11, 1e14, 3000, now()),"
+        " (4, 11, 1e14, 3000, to_timestamp(7))"
     )
     session.run(
         "update smart_schedule_machine_project_benchmarks set flagged = true where (machine_id, project_id) = (2, 11)"
     )
     session.run("delete from smart_schedule_machine_project_benchmarks where machine_id = 3")
-    of_two = (Benchmark(11, 1e14, 3000.0, 5.0, FLAGGED), Benchmark(12, 1e14, 3000.0, 6.0))
-    of_one = (Benchmark(11, 1e14, 3000.0, 1.5e9), Benchmark(12, 2e14, 3000.0, 1600000000.25))
-    machines = {
-        number: Machine(number, 0, 1, benchmarks=benchmarks)
-        for number, benchmarks in ((1, of_one), (2, of_two), (3, ()))
-    }
-    rows = session.run(
-        "select machine_id, entries || span || int8send(version), version from smart_schedule_machine_benchmark_entries"
+    found = session.run(
+        "select e.machine_id, e.said, e.figures, e.newest, e.measured, e.version, p.projects"
+        " from smart_schedule_machine_benchmark_entries e"
+        " left join smart_schedule_measured_projects p on p.id = e.measured order by 1"
     )
-    assert {number: said for number, said, _ in rows} == {
-        number: pack_versioned(machines[number], version)[HEAD_BYTES:] for number, _, version in rows
+    told = {
+        1: ((11, 12), (1e14, 3050.0, 2e14, 3000.0), 1.5e9, 1600000000.25),
+        2: ((11, 12), (1e14, 3000.0, 1e14, math.nan), math.nan, math.nan),
+        3: ((), (), math.nan, math.nan),
+        4: ((11,), (1e14, 3000.0), 7.0, 7.0),
     }
-    assert len(rows) == 3
+    assert len(found) == len(told)
+    for machine_id, said, figures, newest, measured, version, named in found:
+        projects, expected, oldest, until = told[machine_id]
+        count, number, its_version, its_oldest = struct.unpack(">Hqqd", said)
+        assert (count, number, its_version) == (len(projects), measured or 0, version)
+        assert repr((its_oldest, newest)) == repr((oldest, until))
+        assert figures == struct.pack(f">{len(expected)}d", *expected)
+        assert (named or b"") == struct.pack(f">{len(projects)}q", *projects)
+    numbers = {machine_id: measured for machine_id, _, _, _, measured, _, _ in found}
+    assert numbers[1] == numbers[2] != numbers[4]
+    assert numbers[3] is None
 
 
 def test_what_is_not_packed_is_not_packed_anew(session: Session) -> None:

@@ -263,12 +263,12 @@ def test_a_sink_that_fails_ends_the_session(session: Session) -> None:
         session.run("select 1")
 
 
-_STREAMED = "select int8send(g) || :told::bytea from generate_series(1, :rows::bigint) g"
+_STREAMED = "select int8send(g) || :told::bytea, ''::bytea, int2send(7::int2) from generate_series(1, :rows::bigint) g"
 
 
 @pytest.fixture
 def streamed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A named statement of single values."""
+    """A named statement of three values, one of them empty."""
     monkeypatch.setattr(connection, "statements", lambda: {"streamed": _STREAMED})
 
 
@@ -276,9 +276,11 @@ def streamed(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_stream_hands_on_values_as_the_server_has_them(session: Session) -> None:
     """R3.10: bytes arrive as they are, row after row, and the session goes on as if nothing had been."""
     for rows in (0, 1, 3_000):
-        found: list[bytes] = []
+        found: list[list[bytes]] = []
         session.stream("streamed", found.append, rows=rows, told=bytes(range(256)))
-        assert found == [number.to_bytes(8) + bytes(range(256)) for number in range(1, rows + 1)]
+        assert found == [
+            [number.to_bytes(8) + bytes(range(256)), b"", b"\0\x07"] for number in range(1, rows + 1)
+        ]
         assert session.query_text("select 1 as one, null as nothing") == [{"one": 1, "nothing": None}]
 
 
@@ -289,16 +291,16 @@ def test_a_stream_that_fails_says_why(session: Session) -> None:
     with pytest.raises(StoreUnavailable, match="57014"):
         session.stream("streamed", lambda _: None, rows=10**9, told=b"")
     session.run("rollback")
-    found: list[bytes] = []
+    found: list[list[bytes]] = []
     session.stream("streamed", found.append, rows=1, told=b"!")
-    assert found == [b"\0\0\0\0\0\0\0\1!"]
+    assert found == [[b"\0\0\0\0\0\0\0\1!", b"", b"\0\x07"]]
 
 
 @pytest.mark.usefixtures("streamed")
 def test_a_sink_of_a_stream_that_fails_ends_the_session(session: Session) -> None:
     """R11.3: rows that were not read are not taken for those of the next statement: the session is closed instead."""
 
-    def fail(_: bytes) -> None:
+    def fail(_: list[bytes]) -> None:
         raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):

@@ -13,9 +13,9 @@ import pytest
 
 from blsflow.adapters.postgres.connection import Session, statements
 from blsflow.adapters.postgres.history import IN_ORDER
+from blsflow.domain.block import machines_of
 from blsflow.domain.gates import Gates
 from blsflow.domain.prospects import BenchmarkState, benchmark_of, benchmark_state, eligible_bits, valid_span
-from blsflow.domain.record import machines_of
 from blsflow.domain.terms import terms_of
 from blsflow.domain.valuation import overriding, value_market
 from blsflow.flow.control import UnknownPolicy
@@ -24,12 +24,13 @@ from blsflow.flow.readiness import readiness
 from blsflow.flow.ticks import UnknownTick, list_decisions, list_ticks
 from tests.integration.counting import counting_store
 from tests.integration.fleets import make_machines, make_market
-from tests.integration.plans import WHATEVER_THE_VALUES, explained, nodes, rows_read, vacuum
+from tests.integration.plans import OF_A_TICK, WHATEVER_THE_VALUES, explained, nodes, rows_read, vacuum
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from blsflow.adapters.postgres.connection import DatabaseAddress
+    from blsflow.domain.block import Block
     from blsflow.domain.machine import Machine
     from tests.integration.plans import Plan
 
@@ -171,8 +172,10 @@ def _read_by_any_plan(session: Session, machine_ids: Sequence[int]) -> Plan:
             "machine_ids": machine_ids,
             "projects": list(range(1, 11)),
             "report_max_age_sec": 600,
+            "sampled_from": 0.0,
+            "sampled_until": 1e12,
         },
-        settings=WHATEVER_THE_VALUES,
+        settings=OF_A_TICK,
     )
 
 
@@ -184,6 +187,18 @@ def test_a_ticks_machines_are_read_once_by_a_plan_that_knows_no_values(session: 
             scans = [node for node in nodes(plan) if node.get("Relation Name") == table]
             assert rows_read(scans) == read, table
             assert sum(node["Actual Loops"] for node in scans) <= 2 * (1 + read // 256), table
+
+
+def test_a_plan_that_was_made_without_any_locks_reads_few_of_many(database: DatabaseAddress) -> None:
+    """R3.10: the plan of a first tick, when there were neither locks nor states, does for those that find many."""
+    with closing(Session(database)) as session:
+        make_market(session)
+        make_machines(session, MACHINES)
+        session.run("vacuum analyze")
+        plan = _read_by_any_plan(session, [])
+    for table in ("smart_schedule_machine_locks", "smart_schedule_machine_states"):
+        (node,) = (node for node in nodes(plan) if node.get("Relation Name") == table)
+        assert "machine_id" in node.get("Index Cond", node.get("Recheck Cond", "")), node
 
 
 def test_a_scope_of_many_machines_is_looked_up_in_a_hash(session: Session) -> None:
@@ -238,7 +253,7 @@ def test_readiness_counts_as_a_tick_decides(module_database: DatabaseAddress, se
         assert begun is not None
         inputs = tx.tick_inputs(begun)
         coverage, reports = tx.coverage(begun, inputs)
-        blocks: list[bytes] = []
+        blocks: list[Block] = []
         policy, now = begun.policy, begun.ticked_at
         above = overriding(policy, inputs.others, inputs.classes, now=now)
         tx.read_machines(policy, inputs, above, blocks.append)

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import ast
+import math
 import re
 from contextlib import closing
 from pathlib import Path
@@ -12,7 +13,7 @@ from pg8000.native import to_statement
 from blsflow.adapters import postgres
 from blsflow.adapters.postgres.connection import Session, purposes, statements
 from blsflow.domain import pages
-from blsflow.domain.record import machines_of
+from blsflow.domain.block import Block, machines_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -111,7 +112,7 @@ def test_machines_are_read_whatever_the_values(session: Session, word: str) -> N
         f"begin; insert into clusters values (1, '{quoted}', 'site', 'UTC');"
         f"insert into machines values (7, '{quoted}', 1, '{quoted}', 'm', false), (8, 'other', 1, '{quoted}', 'm', false)"
     )
-    blocks: list[bytes] = []
+    blocks: list[list[bytes]] = []
     try:
         session.stream(
             "read_machines",
@@ -128,7 +129,10 @@ def test_machines_are_read_whatever_the_values(session: Session, word: str) -> N
             machine_ids=[],
             projects=[1, 2],
             report_max_age_sec=600,
+            sampled_from=0.0,
+            sampled_until=math.inf,
         )
     finally:
         session.run("rollback")
-    assert [machine.machine_id for machine in machines_of(b"".join(blocks))] == [7]
+    (values,) = blocks
+    assert [machine.machine_id for machine in machines_of(Block(*values))] == [7]

@@ -54,8 +54,9 @@ def test_benchmarks_that_are_written_while_versions_are_introduced_get_one(
             if writing is not None:
                 writing.join(20)
         assert session.run(
-            "select e.machine_id, length(e.entries) / 33, e.version = v.id, e.entries = v.entries, get_byte(e.span, 0) <> 127"
-            " from smart_schedule_machine_benchmark_entries e"
+            "select e.machine_id, length(e.entries) / 33, e.version = v.id, e.entries = v.entries,"
+            " e.newest = 1600000000 and length(e.figures) = length(p.projects) * 2 and substr(e.said, 3, 8) = int8send(p.id)"
+            " from smart_schedule_machine_benchmark_entries e join smart_schedule_measured_projects p on p.id = e.measured"
             " full join (select * from smart_schedule_benchmark_versions where superseded_at is null) v using (machine_id)"
             " order by 1"
         ) == [

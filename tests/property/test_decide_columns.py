@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from hypothesis import given
 from hypothesis import strategies as st
 
+from blsflow.domain.block import Block, alike_of, block_of
 from blsflow.domain.columns import Columns
 from blsflow.domain.decide import Rules
 from blsflow.domain.guards import heard_span
@@ -14,10 +15,11 @@ from blsflow.domain.machine import FLAGGED, UNKNOWN, Benchmark, Machine, Status
 from blsflow.domain.policy import Mode
 from blsflow.domain.prospects import assess, valid_span
 from blsflow.domain.reasons import Action
-from blsflow.domain.record import HEAD_BYTES, alike_of, pack, pack_versioned
+from blsflow.domain.record import HEAD_BYTES, pack
 from blsflow.domain.tariff import TariffProblem
 from blsflow.domain.terms import terms_of
 from blsflow.domain.verdict import Verdict
+from tests.blocks import sent
 from tests.property.test_decide import PROJECTS, machines, markets, policies
 from tests.scenes import AT, CLUSTER, HASHRATE_HS, a_class, a_market, a_policy
 
@@ -86,7 +88,8 @@ def fleets_at_rest(draw: st.DrawFn) -> tuple[Policy, Market, list[Machine]]:
         machines=RUNNABLE,
     )
     fleet = draw(st.lists(miners(), min_size=1, max_size=4))
-    return draw(policies(Mode.PROFIT_GUARD)), market, fleet
+    numbered = [machine._replace(machine_id=number) for number, machine in enumerate(fleet)]
+    return draw(policies(Mode.PROFIT_GUARD)), market, numbered
 
 
 @st.composite
@@ -113,9 +116,10 @@ def _version(machine: Machine) -> int:
     return 1000 + machine.machine_id
 
 
-def _block(fleet: list[Machine]) -> bytes:
-    """What a tick reads of these machines."""
-    return b"".join(pack_versioned(machine, _version(machine)) for machine in fleet)
+def _blocks(policy: Policy, fleet: list[Machine]) -> list[Block]:
+    """What a tick reads of these machines, and what a trial does, for which all benchmarks come whole."""
+    versions = [(machine, _version(machine)) for machine in fleet]
+    return [sent(versions, valid_span(AT, policy.benchmark_ttl_sec)), block_of(versions)]
 
 
 any_scenes = st.tuples(policies(), markets(), st.lists(machines, min_size=1, max_size=4))
@@ -126,26 +130,35 @@ def test_deciding_a_block_is_deciding_each_machine(scene: tuple[Policy, Market, 
     """R3.10: the quick way for ordinary machines and the rules as they are written come to the same verdicts, bit for bit."""
     policy, market, drawn = scene
     fleet = [machine._replace(machine_id=number) for number, machine in enumerate(drawn)]
-    kept, decided = Rules(policy, market).decide_block(_block(fleet))
-    found = {(each.head, each.version): each.verdict for each in decided}
-    for stay in kept:
-        keys = zip(stay.heads, stay.versions, strict=True)
-        nets = zip(keys, stay.from_projects, stay.current_nets, stay.best_nets, strict=True)
-        found |= {
-            key: Verdict(Action.KEEP, stay.reason, project, None, None, current, best)
-            for key, project, current, best in nets
-        }
     rules = Rules(policy, market)
-    assert {key: repr(verdict) for key, verdict in found.items()} == {
+    expected = {
         (pack(machine)[:HEAD_BYTES], _version(machine)): repr(rules.decide(machine)) for machine in fleet
     }
-    assert len(decided) + sum(len(stay.heads) for stay in kept) == len(fleet)
-    ids = [each.machine.machine_id for each in decided]
-    assert ids == sorted(ids)
-    for each in decided:
-        assert pack(each.machine)[:8] == each.head[:8]
-        if each.verdict.benchmark_requests:
-            assert repr(each.machine) == repr(fleet[each.machine.machine_id])
+    for block in _blocks(policy, fleet):
+        kept, decided = Rules(policy, market).decide_block(block)
+        found = {(each.head, each.version): each.verdict for each in decided}
+        for stay in kept:
+            keys = zip(stay.heads, stay.versions, strict=True)
+            nets = zip(keys, stay.from_projects, stay.current_nets, stay.best_nets, strict=True)
+            found |= {
+                key: Verdict(Action.KEEP, stay.reason, project, None, None, current, best)
+                for key, project, current, best in nets
+            }
+        assert {key: repr(verdict) for key, verdict in found.items()} == expected
+        assert len(decided) + sum(len(stay.heads) for stay in kept) == len(fleet)
+        ids = [each.machine.machine_id for each in decided]
+        assert ids == sorted(ids)
+        for each in decided:
+            assert pack(each.machine)[:8] == each.head[:8]
+            if each.verdict.benchmark_requests:
+                assert _measured(each.machine) == _measured(fleet[each.machine.machine_id])
+
+
+def _measured(machine: Machine) -> str:
+    """All of the machine but the times of its benchmarks."""
+    return repr(
+        machine._replace(benchmarks=tuple(each._replace(sampled_at=0.0) for each in machine.benchmarks))
+    )
 
 
 @given(fleets_at_rest())
@@ -154,12 +167,13 @@ def test_columns_value_like_rows(scene: tuple[Policy, Market, list[Machine]]) ->
     policy, market, fleet = scene
     terms = terms_of(policy, market, market.classes[0])
     span = valid_span(AT, policy.benchmark_ttl_sec)
-    (alike,) = alike_of(_block(fleet))
-    for valued in Columns((terms,), span, heard_span(policy, AT)).value(alike):
-        for number, index in enumerate(valued.indexes):
-            assert repr(valued.prospects(number, alike.rows[index])) == repr(
-                assess(fleet[index], terms, span)
-            )
+    by_head = {pack(machine)[:HEAD_BYTES]: machine for machine in fleet}
+    for block in _blocks(policy, fleet):
+        for alike in alike_of(block, span):
+            for valued in Columns((terms,), heard_span(policy, AT)).value(alike):
+                for number, index in enumerate(valued.indexes):
+                    machine = by_head[alike.heads[index]]
+                    assert repr(valued.prospects(number)) == repr(assess(machine, terms, span))
 
 
 def test_ordinary_machines_are_decided_in_columns() -> None:
@@ -173,8 +187,9 @@ def test_ordinary_machines_are_decided_in_columns() -> None:
     fleet = [plain, flagged, fewer, plain._replace(machine_id=4)]
     policy = a_policy(candidates=PROJECTS)
     market = a_market(dict.fromkeys(PROJECTS, 1.0), machines=RUNNABLE)
-    kept, decided = Rules(policy, market).decide_block(_block(fleet))
-    assert [head for stay in kept for head in stay.heads] == [
-        pack(fleet[each])[:HEAD_BYTES] for each in (0, 3)
-    ]
-    assert [each.machine.machine_id for each in decided] == [2, 3]
+    for block in _blocks(policy, fleet):
+        kept, decided = Rules(policy, market).decide_block(block)
+        assert [head for stay in kept for head in stay.heads] == [
+            pack(fleet[each])[:HEAD_BYTES] for each in (0, 3)
+        ]
+        assert [each.machine.machine_id for each in decided] == [2, 3]

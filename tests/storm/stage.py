@@ -154,7 +154,7 @@ class StormSession(CrashingSession):
         self._statement = statement
         return super().query(statement, **params)
 
-    def stream(self, statement: str, sink: Callable[[bytes], None], /, **params: object) -> None:
+    def stream(self, statement: str, sink: Callable[[list[bytes]], None], /, **params: object) -> None:
         """Stream a named statement's rows, or die at it, likewise."""
         self._statement = statement
         super().stream(statement, sink, **params)

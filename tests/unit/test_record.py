@@ -2,16 +2,12 @@ from __future__ import annotations
 
 import math
 import struct
-from typing import TYPE_CHECKING
 
 import pytest
 
 from blsflow.domain.machine import FLAGGED, UNKNOWN, Benchmark, Machine
-from blsflow.domain.record import HEAD_BYTES, alike_of, machines_of, pack, pack_versioned, unpack, unpack_all
+from blsflow.domain.record import pack, unpack, unpack_all
 from tests.scenes import a_machine
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 FULL = Machine(
     machine_id=2**40,
@@ -61,70 +57,6 @@ def test_records_end_to_end() -> None:
         assert [machine.machine_id for machine in unpack_all(buffer)] == [1, 5, 2]
         assert b"".join(map(pack, unpack_all(buffer))) == block
     assert list(unpack_all(b"")) == []
-
-
-def _block(machines: Sequence[Machine]) -> bytes:
-    return b"".join(pack_versioned(machine, machine.machine_id * 10) for machine in machines)
-
-
-def test_a_tick_reads_machines_with_as_many_benchmarks_side_by_side() -> None:
-    """R3.2: a row has its head's fields, what each benchmark measured, and what is said of all of them; nothing is lost."""
-    machines = [
-        a_machine(machine_id=each, measured=range(1, most)) for each, most in ((1, 3), (2, 5), (3, 3), (4, 1))
-    ]
-    found = list(alike_of(_block(machines)))
-    by_id = {
-        row[0]: (row, head, alike.machine(index), alike.benchmarks([index]))
-        for alike in found
-        for index, (row, head) in enumerate(zip(alike.rows, alike.heads, strict=True))
-    }
-    assert [len(alike.rows) for alike in found] == [2, 1, 1]
-    for machine in machines:
-        row, head, same, benchmarks = by_id[machine.machine_id]
-        assert (pack(same), head) == (pack(machine), pack(machine)[:HEAD_BYTES])
-        assert row[15:-3] == tuple(figure for each in machine.benchmarks for figure in each[1:3])
-        assert row[-1] == machine.machine_id * 10
-        assert benchmarks == [tuple(figure for each in machine.benchmarks for figure in each)]
-    assert list(map(pack, machines_of(_block(machines)))) == list(map(pack, machines))
-    assert (machines_of(b""), list(alike_of(b""))) == ([], [])
-
-
-def test_what_is_said_of_all_benchmarks() -> None:
-    """R2.3: the oldest and the newest time of them; neither if one may not be decided on, or there is none."""
-    times = [
-        Benchmark(1, 1e14, 3000.0, 5.5),
-        Benchmark(2, 1e14, 3000.0, 4.25),
-        Benchmark(3, 1e14, 3000.0, 7.0),
-    ]
-    flagged = [*times[:2], times[2]._replace(flags=FLAGGED)]
-    for benchmarks, said in ((times, (4.25, 7.0)), (flagged, None), ([], None)):
-        (alike,) = alike_of(_block([a_machine()._replace(benchmarks=tuple(benchmarks))]))
-        ((*_, oldest, newest, _version),) = alike.rows
-        assert (oldest, newest) == said if said else math.isnan(oldest) and math.isnan(newest)
-
-
-@pytest.mark.parametrize(
-    ("others", "projects"),
-    [((1, 2, -3), (1, 2, -3)), ((1, 2, -4), None), ((1, 2**40 + 2, -3), None), ((2, 1, -3), None)],
-)
-def test_projects_measured_on_all_machines(others: Sequence[int], projects: tuple[int, ...] | None) -> None:
-    """R3.10: machines are valued together only if the same projects were measured on them, in the same order."""
-    one, other = (
-        a_machine(machine_id=number)._replace(
-            benchmarks=tuple(Benchmark(each, 1e14, 3000.0, 1.0) for each in measured)
-        )
-        for number, measured in ((1, (1, 2, -3)), (2, others))
-    )
-    (alike,) = alike_of(_block([one, other, one._replace(machine_id=3)]))
-    assert alike.projects() == projects
-
-
-def test_a_cut_block_is_refused() -> None:
-    """R3.10: half a machine at the end of a block is not passed over."""
-    block = pack_versioned(FULL, 1) + pack_versioned(a_machine(machine_id=2**41), 2)
-    for cut in (1, 8, 24, 25, 40):
-        with pytest.raises(struct.error):
-            list(alike_of(block[:-cut]))
 
 
 @pytest.mark.parametrize("cut", [1, 33, 34, 100, 147])

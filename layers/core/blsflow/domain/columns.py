@@ -9,48 +9,49 @@ bit for bit.
 from __future__ import annotations
 
 import math
-from operator import getitem, itemgetter
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from operator import getitem
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-from blsflow.domain.machine import FLAGGED, Status
+from blsflow.domain.machine import Status
 from blsflow.domain.prospects import TIE_RATIO, Prospects
-from blsflow.domain.record import FIGURES_PER_BENCHMARK, FIRST_FIGURE, NEWEST, OLDEST, PROJECT
+from blsflow.domain.record import HEAD_BYTES
 from blsflow.domain.units import MIN_HASHING_POWER_W
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
-    from typing import TypeAlias
+    from typing import TypeVar
 
+    from blsflow.domain.block import Alike
     from blsflow.domain.prospects import Offer, Span
-    from blsflow.domain.record import Alike
     from blsflow.domain.terms import Terms
 
-    _Fields: TypeAlias = "list[tuple[Any, ...]]"
-    """Rows as columns: a tuple for each field."""
-    _Groups: TypeAlias = "dict[tuple[int | None, tuple[int, ...]], list[int]]"
-    """Machines by what they may be switched to and the projects measured on them."""
+    Value = TypeVar("Value")
 
-_MINING: Final = int(Status.MINING)
-_CLASS, _REPORTED_AT = 1, 10
-_PLAIN_AT: Final = (2, 3, 4, 11, 12, 13)
-_PLAIN: Final = (_MINING, 0, 0, 0, 0, 0)
-"""Status, foreign changes, flags, overriding policy, own eligibilities: where they stand, and an ordinary machine's."""
-_plainness = itemgetter(*_PLAIN_AT)
+# Status, foreign changes and flags, and overriding policy and own eligibilities: where they stand in a head, and how they
+# are there of an ordinary machine.
+_STATE: Final = slice(12, 16)
+_PLAIN_STATE: Final = bytes([Status.MINING, 0, 0, 0])
+_OWN: Final = slice(56, 80)
+_NOTHING_OWN: Final = bytes(24)
+_PLAIN: Final = (
+    *zip(range(12, 16), _PLAIN_STATE, strict=True),
+    *zip(range(56, 80), _NOTHING_OWN, strict=True),
+)
 
 
 class _Plan(NamedTuple):
     """How machines with the same open projects and benchmarks of the same ones are valued; projects in candidate order."""
 
     places: dict[int, int]
-    figures: tuple[tuple[int, float], ...]  # of each project: where its hashrate stands in a row, its revenue
-    times: tuple[int, ...]  # of each project: where its sampled_at stands among all fields of benchmarks
+    figures: tuple[tuple[int, float], ...]  # of each project: where its hashrates stand, its revenue
     bits: tuple[int, ...]
     open_bits: int
 
 
 class Valued(NamedTuple):
-    """Machines side by side: where their rows are, what each nets now, and from what net on a project ties with the best."""
+    """Some of machines that are alike: which, what each nets now, and from what net on a project ties with the best."""
 
+    alike: Alike
     indexes: Sequence[int]
     currents: list[float]
     floors: list[float]
@@ -72,109 +73,61 @@ class Valued(NamedTuple):
             place += 1
         return place
 
-    def offer(self, number: int, place: int, row: tuple[Any, ...]) -> Offer:
+    def offer(self, number: int, place: int) -> Offer:
         """What the project at this place of the plan would net, which it is, and its revenue."""
         at, revenue = self.plan.figures[place]
-        return self.nets[number][place], self.plan.bits[place], row[at] * revenue
+        hashrate_hs = self.alike.figures[at][self.indexes[number]]
+        return self.nets[number][place], self.plan.bits[place], hashrate_hs * revenue
 
-    def prospects(self, number: int, row: tuple[Any, ...]) -> Prospects:
+    def prospects(self, number: int) -> Prospects:
         """All that is known about the projects of the machine at this place."""
-        best, open_bits = self.offer(number, self.best_place(number), row), self.plan.open_bits
+        best, open_bits = self.offer(number, self.best_place(number)), self.plan.open_bits
         return Prospects(self.currents[number], best, open_bits, open_bits)
 
 
 class Columns:
     """Values the ordinary machines of one tick; what machines of a class share is looked up once."""
 
-    def __init__(self, terms: Sequence[Terms], benchmarks: Span, reports: Span) -> None:
-        """Benchmarks and reports count if their times are in these spans."""
+    def __init__(self, terms: Sequence[Terms], reports: Span) -> None:
+        """Reports count if their times are in this span."""
         self._terms = terms[0] if terms else None  # projects and their revenues are those of all classes
         self._open_bits = [None if each.tariff_problem else _open_bits(each) for each in terms]
         self._costs = [each.cost_cny_per_watt_day for each in terms]
-        self._oldest, self._newest = benchmarks
         self._reports = reports
         self._plans: dict[tuple[int | None, tuple[int, ...]], _Plan | None] = {}
 
     def value(self, alike: Alike) -> Iterator[Valued]:
-        """The ordinary ones of some machines.
+        """The ordinary ones of some machines."""
+        plain: Sequence[int] = range(len(alike.heads))
+        if not self._all_plain(alike):
+            plain = [index for index in plain if self._is_plain(alike, index)]
+        open_bits = {self._open_bits[number] for number in set(alike.class_indexes)}
+        for bits in open_bits:
+            group = plain
+            if len(open_bits) > 1:
+                group = [index for index in plain if self._open_bits[alike.class_indexes[index]] == bits]
+            plan = self._plan(bits, alike.projects)
+            if plan is not None and group:
+                yield from self._side_by_side(plan, alike, group)
 
-        Benchmarks whose times are all within the span, none of them flagged, need not be looked at one by one.
-        """
-        rows, measured = alike.rows, alike.projects()
-        columns = list(zip(*rows, strict=True))
-        plain: Sequence[int] = range(len(rows))
-        if not self._all_plain(columns):
-            plain = [index for index in plain if self._is_plain(rows[index])]
-        fresh: Sequence[int] = ()
-        if measured is not None:
-            fresh = (
-                plain if self._all_fresh(columns) else [each for each in plain if self._is_fresh(rows[each])]
-            )
-            yield from self._fresh(measured, fresh, rows, columns)
-        if len(fresh) < len(plain):
-            left = sorted(set(plain).difference(fresh))
-            yield from self._others(left, rows, alike.benchmarks(left))
-
-    def _all_plain(self, columns: _Fields) -> bool:
+    def _all_plain(self, alike: Alike) -> bool:
         """Whether nothing keeps any of the machines out of the tick; a NaN hides from min and max, but not from a sum."""
-        reported, (oldest, newest) = columns[_REPORTED_AT], self._reports
+        heads, machines = b"".join(alike.heads), len(alike.heads)
+        reported, (oldest, newest) = alike.reported_at, self._reports
         return (
-            all(set(columns[at]) == {plain} for at, plain in zip(_PLAIN_AT, _PLAIN, strict=True))
+            all(heads[at::HEAD_BYTES].count(plain) == machines for at, plain in _PLAIN)
             and oldest <= min(reported)
             and max(reported) <= newest
             and sum(reported) < math.inf
         )
 
-    def _is_plain(self, row: tuple[Any, ...]) -> bool:
-        oldest, newest = self._reports
-        return bool(_plainness(row) == _PLAIN and oldest <= row[_REPORTED_AT] <= newest)
-
-    def _all_fresh(self, columns: _Fields) -> bool:
-        oldest, newest = columns[OLDEST], columns[NEWEST]
+    def _is_plain(self, alike: Alike, index: int) -> bool:
+        head, (oldest, newest) = alike.heads[index], self._reports
         return (
-            self._oldest <= min(oldest)
-            and max(newest) <= self._newest
-            and sum(oldest) + sum(newest) < math.inf
+            head[_STATE] == _PLAIN_STATE
+            and head[_OWN] == _NOTHING_OWN
+            and oldest <= alike.reported_at[index] <= newest
         )
-
-    def _is_fresh(self, row: tuple[Any, ...]) -> bool:
-        return bool(self._oldest <= row[OLDEST] and row[NEWEST] <= self._newest)
-
-    def _fresh(
-        self, measured: tuple[int, ...], indexes: Sequence[int], rows: list[tuple[Any, ...]], columns: _Fields
-    ) -> Iterator[Valued]:
-        """Value machines whose benchmarks may all be decided on as far as their times and flags go; all have the same."""
-        bits = {self._open_bits[number] for number in set(columns[_CLASS])}
-        if len(bits) == 1 and len(indexes) == len(rows):
-            plan = self._plan(bits.pop(), measured)
-            yield from self._side_by_side(plan, indexes, columns, rows)
-            return
-        alike: _Groups = {}
-        for index in indexes:
-            alike.setdefault((self._open_bits[rows[index][_CLASS]], measured), []).append(index)
-        yield from self._group_by_group(alike, rows)
-
-    def _others(
-        self, indexes: Sequence[int], rows: list[tuple[Any, ...]], benchmarks: list[tuple[Any, ...]]
-    ) -> Iterator[Valued]:
-        """Value machines whose benchmarks are not of the same projects, or have to be looked at one by one."""
-        alike: _Groups = {}
-        for index, figures in zip(indexes, benchmarks, strict=True):
-            measured = figures[::FIGURES_PER_BENCHMARK]
-            plan = self._plan(self._open_bits[rows[index][_CLASS]], measured)
-            if plan is not None and self._may_be_decided_on(plan, figures):
-                alike.setdefault((plan.open_bits, measured), []).append(index)
-        yield from self._group_by_group(alike, rows)
-
-    def _may_be_decided_on(self, plan: _Plan, figures: tuple[Any, ...]) -> bool:
-        """Whether the times and flags of the plan's benchmarks are in order."""
-        return all(
-            self._oldest <= figures[at] <= self._newest and not figures[at + 1] & FLAGGED for at in plan.times
-        )
-
-    def _group_by_group(self, alike: _Groups, rows: list[tuple[Any, ...]]) -> Iterator[Valued]:
-        for key, indexes in alike.items():
-            yield from self._side_by_side(self._plan(*key), indexes, _columns_of(rows, indexes), rows)
 
     def _plan(self, open_bits: int | None, measured: tuple[int, ...]) -> _Plan | None:
         key = open_bits, measured
@@ -182,33 +135,26 @@ class Columns:
             self._plans[key] = _plan(self._terms, *key)
         return self._plans[key]
 
-    def _side_by_side(
-        self, plan: _Plan | None, indexes: Sequence[int], columns: _Fields, rows: list[tuple[Any, ...]]
-    ) -> Iterator[Valued]:
-        """Value machines with the same plan, whose columns these are."""
-        if plan is None:
-            return
-        nets = self._nets(columns, plan)
+    def _side_by_side(self, plan: _Plan, alike: Alike, indexes: Sequence[int]) -> Iterator[Valued]:
+        """Value machines with the same plan."""
+        running = _of(alike.running, indexes)
+        nets = self._nets(plan, alike, indexes) if plan.places.keys() >= set(running) else None
         if nets is None:
             half = len(indexes) // 2
             for part in (indexes[:half], indexes[half:]) if half else ():
-                # one that is not ordinary spoils no other
-                yield from self._side_by_side(plan, part, _columns_of(rows, part), rows)
+                yield from self._side_by_side(plan, alike, part)  # one that is not ordinary spoils no other
             return
         by_machine = list(zip(*nets, strict=True))
-        places = map(plan.places.__getitem__, columns[PROJECT])
-        currents = list(map(getitem, by_machine, places))
+        currents = list(map(getitem, by_machine, map(plan.places.__getitem__, running)))
         floors = [top - TIE_RATIO * abs(top) for top in map(max, by_machine)]
-        yield Valued(indexes, currents, floors, by_machine, plan)
+        yield Valued(alike, indexes, currents, floors, by_machine, plan)
 
-    def _nets(self, columns: _Fields, plan: _Plan) -> list[list[float]] | None:
+    def _nets(self, plan: _Plan, alike: Alike, indexes: Sequence[int]) -> list[list[float]] | None:
         """What each project nets on each machine; None unless all of the machines are ordinary."""
-        if not plan.places.keys() >= set(columns[PROJECT]):
-            return None
         nets = []
-        costs = list(map(self._costs.__getitem__, columns[_CLASS]))
+        costs = list(map(self._costs.__getitem__, _of(alike.class_indexes, indexes)))
         for at, revenue in plan.figures:
-            hashrates, powers = columns[at : at + 2]
+            hashrates, powers = (_of(column, indexes) for column in alike.figures[at : at + 2])
             of_project = [
                 hashrate_hs * revenue - power_w * cost
                 for hashrate_hs, power_w, cost in zip(hashrates, powers, costs, strict=True)
@@ -225,8 +171,9 @@ class Columns:
         return nets
 
 
-def _columns_of(rows: list[tuple[Any, ...]], indexes: Sequence[int]) -> _Fields:
-    return list(zip(*[rows[index] for index in indexes], strict=True))
+def _of(column: Sequence[Value], indexes: Sequence[int]) -> Sequence[Value]:
+    """What a column has of these machines, which may be all."""
+    return column if len(indexes) == len(column) else [column[index] for index in indexes]
 
 
 def _open_bits(terms: Terms) -> int:
@@ -245,10 +192,8 @@ def _plan(terms: Terms | None, open_bits: int | None, measured: tuple[int, ...])
     return _Plan(
         places={project: place for place, project in enumerate(projects)},
         figures=tuple(
-            (FIRST_FIGURE + 2 * number, terms.revenues[project])
-            for number, project in zip(numbers, projects, strict=True)
+            (2 * number, terms.revenues[project]) for number, project in zip(numbers, projects, strict=True)
         ),
-        times=tuple(FIGURES_PER_BENCHMARK * number + 3 for number in numbers),
         bits=tuple(terms.bits[project] for project in projects),
         open_bits=open_bits,
     )

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from blsflow.domain.block import alike_of
 from blsflow.domain.guards import Guards
 from blsflow.domain.policy import Mode
 from blsflow.domain.profit_guard import ProfitGuard
-from blsflow.domain.record import VERSION, alike_of
+from blsflow.domain.prospects import valid_span
 from blsflow.domain.time_window import TimeWindow
 from blsflow.domain.verdict import Kept, Verdict, skip
 
 if TYPE_CHECKING:
+    from blsflow.domain.block import Block
     from blsflow.domain.machine import Machine
     from blsflow.domain.market import Market
     from blsflow.domain.policy import Policy
@@ -33,7 +35,10 @@ class Rules:
     """
 
     def __init__(self, policy: Policy, market: Market) -> None:
-        self._guards = Guards(policy, market.now.timestamp())
+        now = market.now.timestamp()
+        self.fresh = valid_span(now, policy.benchmark_ttl_sec)
+        """When benchmarks must have been sampled to be decided on; of those that all were, a block may have figures only."""
+        self._guards = Guards(policy, now)
         mode = ProfitGuard if policy.mode is Mode.PROFIT_GUARD else TimeWindow
         self._mode = mode(policy, market)
 
@@ -44,28 +49,28 @@ class Rules:
             return skip(machine, objection)
         return self._mode.decide(machine)
 
-    def decide_block(self, block: bytes) -> tuple[list[Kept], list[Decided]]:
-        """Decide for all machines of a block of records: those that stay in columns, the others in the block's order.
+    def decide_block(self, block: Block) -> tuple[list[Kept], list[Decided]]:
+        """Decide for all machines of a block: those that stay in columns, the others in the block's order.
 
         The same verdicts as `decide`, quicker for most machines, which then come without their benchmarks: whoever looks at
-        these has got benchmark requests, and a machine that has any comes whole.
+        these has got benchmark requests, and a machine that has any comes with them.
         """
         kept: list[Kept] = []
         decided: list[Decided] = []
-        for alike in alike_of(block):
+        for alike in alike_of(block, self.fresh):
             stay: list[Kept] = []
             moved: dict[int, tuple[Machine, Verdict]] = {}
             if isinstance(self._mode, ProfitGuard):
                 stay, moved = self._mode.decide_alike(alike)
                 kept += stay
-            left = set(range(len(alike.rows))).difference(*(each.indexes for each in stay))
+            left = set(range(len(alike.heads))).difference(*(each.indexes for each in stay))
             for index in left:
                 if index in moved:
                     machine, verdict = moved[index]
                 else:
                     machine = alike.machine(index)
                     verdict = self.decide(machine)
-                decided.append(Decided(alike.heads[index], alike.rows[index][VERSION], machine, verdict))
+                decided.append(Decided(alike.heads[index], alike.versions[index], machine, verdict))
         decided.sort(key=_machine_id)
         return kept, decided
 

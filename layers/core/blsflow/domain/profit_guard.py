@@ -29,16 +29,16 @@ from blsflow.domain.prospects import (
     worth_measuring,
 )
 from blsflow.domain.reasons import Action, Reason
-from blsflow.domain.record import PROJECT, PROJECT_SINCE, VERSION, machine_of
+from blsflow.domain.record import machine_of
 from blsflow.domain.terms import Terms, terms_of
 from blsflow.domain.verdict import Kept, Verdict, keep
 
 if TYPE_CHECKING:
+    from blsflow.domain.block import Alike
     from blsflow.domain.hurdles import ProjectChange
     from blsflow.domain.market import Market
     from blsflow.domain.policy import Policy
     from blsflow.domain.prospects import Offer
-    from blsflow.domain.record import Alike
 
 _MINING: Final = int(Status.MINING)
 _UNKNOWN: Final = int(Status.UNKNOWN)
@@ -68,7 +68,7 @@ class ProfitGuard:
         self._now = market.now.timestamp()
         self._span = valid_span(self._now, policy.benchmark_ttl_sec)
         self._terms = tuple(terms_of(policy, market, machines) for machines in market.classes)
-        self._columns = Columns(self._terms, self._span, heard_span(policy, self._now))
+        self._columns = Columns(self._terms, heard_span(policy, self._now))
 
     def decide(self, machine: Machine) -> Verdict:
         """The verdict for a machine that nothing keeps out of the tick."""
@@ -90,7 +90,7 @@ class ProfitGuard:
         """
         kept = {reason: Kept(reason, [], [], [], [], [], []) for reason in _HELD}
         moved: dict[int, tuple[Machine, Verdict]] = {}
-        best_already, rows = kept[Reason.ALREADY_BEST], alike.rows
+        best_already = kept[Reason.ALREADY_BEST]
         for valued in self._columns.value(alike):
             at_best = valued.at_best()
             nets = list(compress(valued.currents, at_best))
@@ -103,15 +103,15 @@ class ProfitGuard:
                     valued.currents[number],
                     valued.best_place(number),
                 )
-                row, best = rows[index], valued.nets[number][place]
+                best = valued.nets[number][place]
                 if best < 0 or ties(current, best):
-                    machine, prospects = machine_of(row), valued.prospects(number, row)
+                    machine, prospects = machine_of(alike.heads[index]), valued.prospects(number)
                     terms = self._terms[machine.class_index]
                     moved[index] = machine, self._decide_mining(machine, terms, prospects, current)
                     continue
-                held = why_not_switched(self._policy, row[PROJECT_SINCE], current, best, self._now)
+                held = why_not_switched(self._policy, alike.running_since[index], current, best, self._now)
                 if held is None:
-                    machine, offer = machine_of(row), valued.offer(number, place, row)
+                    machine, offer = machine_of(alike.heads[index]), valued.offer(number, place)
                     moved[index] = machine, self._switch_if_it_pays(machine, offer, current)
                     continue
                 kept[held].indexes.append(index)
@@ -119,8 +119,8 @@ class ProfitGuard:
                 kept[held].best_nets.append(best)
         for stay in kept.values():
             stay.heads.extend(map(alike.heads.__getitem__, stay.indexes))
-            stay.versions.extend([rows[index][VERSION] for index in stay.indexes])
-            stay.from_projects.extend([rows[index][PROJECT] for index in stay.indexes])
+            stay.versions.extend(map(alike.versions.__getitem__, stay.indexes))
+            stay.from_projects.extend(map(alike.running.__getitem__, stay.indexes))
         return list(kept.values()), moved
 
     def _switch_if_it_pays(self, machine: Machine, offer: Offer, current_net: float) -> Verdict:

@@ -39,6 +39,9 @@ class Span(NamedTuple):
     newest: float
 
 
+NO_TIME: Final = Span(math.inf, -math.inf)
+
+
 class Prospects(NamedTuple):
     """What is known about a machine's projects.
 

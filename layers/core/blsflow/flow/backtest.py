@@ -18,8 +18,8 @@ from blsflow.domain.backtest import (
     check_size,
     steps_of,
 )
+from blsflow.domain.block import machines_of
 from blsflow.domain.gates import Gates
-from blsflow.domain.record import machines_of
 from blsflow.domain.replay_ledger import MAX_MACHINE_STEPS
 from blsflow.domain.tariff import TariffPrice
 from blsflow.domain.valuation import overriding
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from datetime import datetime
 
+    from blsflow.domain.block import Block
     from blsflow.domain.machine import Machine
     from blsflow.domain.prices import PriceReading
     from blsflow.domain.tariff_survey import TariffSegment
@@ -92,7 +93,7 @@ def backtest(  # noqa: PLR0913 - which policy, which past, whose, and how finely
     machines: list[Machine] = []
     found = 0
 
-    def take(block: bytes) -> None:
+    def take(block: Block) -> None:
         nonlocal found
         for machine in machines_of(block):
             found += 1

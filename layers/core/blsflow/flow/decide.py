@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from uuid import UUID
 
+    from blsflow.domain.block import Block
     from blsflow.domain.freeze import Freeze
     from blsflow.domain.gates import Gates
     from blsflow.domain.inputs import TickInputs
@@ -158,9 +159,10 @@ def _decide_machines(  # noqa: PLR0913, PLR0917 - the hot loop's names, bound on
     batches: Batches | None,
     why_withheld: Withheld | None,
 ) -> None:
-    decide_block = Rules(begun.policy, valuation.market).decide_block
+    rules = Rules(begun.policy, valuation.market)
+    decide_block = rules.decide_block
 
-    def take(block: bytes) -> None:
+    def take(block: Block) -> None:
         action: Action
         reason: Reason | Withheld
         kept, decided = decide_block(block)
@@ -185,7 +187,7 @@ def _decide_machines(  # noqa: PLR0913, PLR0917 - the hot loop's names, bound on
                 sink.add(each, action=action, reason=reason, attempt_id=attempt_id)
 
     above = overriding(begun.policy, inputs.others, inputs.classes, now=begun.ticked_at)
-    tx.read_machines(begun.policy, inputs, above, take)
+    tx.read_machines(begun.policy, inputs, above, take, fresh=rules.fresh)
 
 
 def _freeze(tx: Transaction, begun: BegunTick, freeze: Freeze, tally: Tally) -> None:

@@ -9,12 +9,13 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
+from blsflow.domain.block import alike_of, block_of, machines_of
 from blsflow.domain.decide import Rules
 from blsflow.domain.freeze import Freeze, TickFailure, freeze_for, tick_failure
 from blsflow.domain.gates import Gates, withheld
 from blsflow.domain.machine import FOREIGN, STOPPED_BY_HUMAN, STOPPED_BY_SCHEDULER, Status
 from blsflow.domain.policy import ExecutionMode
-from blsflow.domain.record import VERSION, alike_of, pack_versioned
+from blsflow.domain.prospects import NO_TIME
 from blsflow.domain.valuation import overriding, value_market
 from blsflow.domain.verdict import MOVES
 from blsflow.flow.control import UnknownPolicy
@@ -23,6 +24,7 @@ from blsflow.flow.tally import Tally
 if TYPE_CHECKING:
     from collections.abc import Container, Mapping
 
+    from blsflow.domain.block import Block
     from blsflow.domain.machine import Machine
     from blsflow.domain.policy import Policy
     from blsflow.domain.valuation import Valuation
@@ -63,7 +65,7 @@ class _Sample:
         self._others: list[Machine] = []
         self.tally = Tally()
 
-    def take(self, block: bytes) -> None:
+    def take(self, block: Block) -> None:
         """Decide for all machines of a block."""
         block = self._as_it_is(block)
         kept, decided = self._rules.decide_block(block)
@@ -77,24 +79,26 @@ class _Sample:
         if len(self._movers) < self._limit and (moving or len(self._others) < self._limit):
             self._show(block, moving)
 
-    def _show(self, block: bytes, moving: Container[int]) -> None:
+    def _show(self, block: Block, moving: Container[int]) -> None:
         """Keep some of the block's machines, as long as there is room for those that move."""
-        for alike in alike_of(block):
-            for index, row in enumerate(alike.rows):
-                shown = self._movers if row[0] in moving else self._others
-                if len(shown) < self._limit:
-                    shown.append(alike.machine(index))
+        for machine in machines_of(block):
+            shown = self._movers if machine.machine_id in moving else self._others
+            if len(shown) < self._limit:
+                shown.append(machine)
 
-    def _as_it_is(self, block: bytes) -> bytes:
+    def _as_it_is(self, block: Block) -> Block:
         """Return the block with what others did to its machines as the new state of affairs."""
         changed = self._foreign
         if not changed:
             return block
-        return b"".join(
-            pack_versioned(_adopted(machine, changed[row[0]]) if row[0] in changed else machine, row[VERSION])
-            for alike in alike_of(block)
-            for index, row in enumerate(alike.rows)
-            for machine in (alike.machine(index),)
+        machines = (
+            (alike.machine(index), version)
+            for alike in alike_of(block, NO_TIME)
+            for index, version in enumerate(alike.versions)
+        )
+        return block_of(
+            (_adopted(each, changed[each.machine_id]) if each.machine_id in changed else each, version)
+            for each, version in machines
         )
 
     def shown(self) -> tuple[Machine, ...]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Protocol
 
+from blsflow.domain.prospects import NO_TIME
 from blsflow.ports.commands import CommandTransaction
 from blsflow.ports.logs import LogTransaction
 from blsflow.ports.policies import PolicyTransaction
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from datetime import datetime, timedelta
     from uuid import UUID
 
+    from blsflow.domain.block import Block
     from blsflow.domain.conversation import (
         StartOutcome,
     )
@@ -34,6 +36,7 @@ if TYPE_CHECKING:
     from blsflow.domain.notifications import NotificationQuery
     from blsflow.domain.policy import Policy
     from blsflow.domain.prices import ProfitSnapshot
+    from blsflow.domain.prospects import Span
     from blsflow.domain.sampling import BenchmarkRequest
     from blsflow.domain.scan import ScanPlan
     from blsflow.domain.settle import OpenAttempt, Settlement
@@ -136,9 +139,18 @@ class Transaction(
         """Return what adopting would take as the new state, by machine; nothing is changed, and nobody waited for."""
 
     def read_machines(
-        self, policy: Policy, inputs: TickInputs, overriding: Overriding, sink: Callable[[bytes], None]
+        self,
+        policy: Policy,
+        inputs: TickInputs,
+        overriding: Overriding,
+        sink: Callable[[Block], None],
+        *,
+        fresh: Span = NO_TIME,
     ) -> None:
-        """Feed the packed records of all machines in scope to ``sink``, in blocks, ordered by machine."""
+        """Feed all machines in scope to ``sink``, in blocks, ordered by machine.
+
+        Of benchmarks that were all sampled within ``fresh``, the figures only.
+        """
 
     def decisions(self, begun: BegunTick) -> DecisionSink:
         """Open the sink for a tick's decisions."""

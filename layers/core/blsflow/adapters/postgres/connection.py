@@ -55,8 +55,6 @@ others took their time before a statement, we are the first, and the server ends
 """
 _LEAST_SEC = 0.1
 _INT2, _INT4 = struct.Struct(">h"), struct.Struct(">i")
-_VALUE_AT = _INT2.size + _INT4.size
-"""In a row of one value, behind the number of its values and the length of the first."""
 _PLACEHOLDER = re.compile(r"(?<![:\w]):([a-z_]+)")
 _STATEMENT = re.compile(r"^-- name: (\w+)\n", re.MULTILINE)
 
@@ -194,8 +192,8 @@ class Session:
         columns = [column["name"] for column in prepared.cols]
         return [dict(zip(columns, row, strict=True)) for row in rows]
 
-    def stream(self, statement: str, sink: Callable[[bytes], None], /, **params: object) -> None:
-        """Run a named statement of one column, a bytea that is never null, and hand on each row's value as it arrives.
+    def stream(self, statement: str, sink: Callable[[list[bytes]], None], /, **params: object) -> None:
+        """Run a named statement whose columns are bytea and never null, and hand on each row's values as it arrives.
 
         By the driver's own parts: it would keep all rows, and have each byte sent as two digits.
         """
@@ -207,7 +205,7 @@ class Session:
             driver.send_EXECUTE()
             driver._sock.write(SYNC_MSG)  # noqa: SLF001 - it has no method for this
             driver._sock.flush()  # noqa: SLF001
-            driver.message_types[DATA_ROW] = lambda row, _: sink(row[_VALUE_AT:])
+            driver.message_types[DATA_ROW] = lambda row, _: sink(_values(row))
             try:
                 driver.handle_messages(Context(prepared.statement))
             finally:
@@ -269,6 +267,17 @@ class Session:
         except BaseException:
             self.close()
             raise
+
+
+def _values(row: bytes) -> list[bytes]:
+    """The values of a DataRow message, none of them null."""
+    values = []
+    at = _INT2.size
+    while at < len(row):
+        start = at + _INT4.size
+        at = start + _INT4.unpack_from(row, at)[0]
+        values.append(row[start:at])
+    return values
 
 
 def _bind(statement: bytes, values: Sequence[str | None]) -> bytes:

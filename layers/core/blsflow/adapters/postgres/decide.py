@@ -9,9 +9,11 @@ from blsflow.adapters.postgres.copying import DECISION_COLUMNS, DecisionSpool
 from blsflow.adapters.postgres.documents import levels_of, policy_of
 from blsflow.adapters.postgres.inputs import classes_of, cluster_of, other_policy_of, project_of, scope_of
 from blsflow.adapters.postgres.part import Part
+from blsflow.domain.block import Block
 from blsflow.domain.errors import InvalidDocument
 from blsflow.domain.inputs import TickInputs
 from blsflow.domain.machine import Status
+from blsflow.domain.prospects import NO_TIME
 from blsflow.domain.sampling import ASK_AGAIN_AFTER
 from blsflow.ports.decide import BegunTick, LostRaces, PreparedAttempts
 from blsflow.ports.execute import NotBegun
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
     from blsflow.domain.gates import Gates
     from blsflow.domain.inputs import Overriding
     from blsflow.domain.policy import Policy
+    from blsflow.domain.prospects import Span
     from blsflow.domain.sampling import BenchmarkRequest
     from blsflow.ports.decide import NewAttempt, TickResult
 
@@ -121,14 +124,23 @@ class DecideQueries(Part):
         return {row["machine_id"]: Status[row["status"].upper()] for row in rows}
 
     def read_machines(
-        self, policy: Policy, inputs: TickInputs, overriding: Overriding, sink: Callable[[bytes], None]
+        self,
+        policy: Policy,
+        inputs: TickInputs,
+        overriding: Overriding,
+        sink: Callable[[Block], None],
+        *,
+        fresh: Span = NO_TIME,
     ) -> None:
-        """Feed the packed records of all machines in scope to ``sink``, in blocks, ordered by machine."""
+        """Feed all machines in scope to ``sink``, in blocks, ordered by machine.
+
+        Of benchmarks that were all sampled within ``fresh``, the figures only.
+        """
         classes = inputs.classes
         overridden = sorted(overriding.of_machines.items())
         self._session.stream(
             "read_machines",
-            sink,
+            lambda values: sink(Block(*values)),
             tenant_id=policy.tenant_id,
             cluster_ids=[c.cluster_id for c in classes],
             models=[c.model for c in classes],
@@ -141,6 +153,8 @@ class DecideQueries(Part):
             machine_ids=sorted(inputs.scope.machine_ids),
             projects=list(policy.considered_projects),
             report_max_age_sec=policy.report_max_age_sec,
+            sampled_from=fresh.oldest,
+            sampled_until=fresh.newest,
         )
 
     def decisions(self, begun: BegunTick) -> _DecisionSink:

@@ -18,9 +18,16 @@ create index smart_schedule_benchmark_versions_superseded
     on smart_schedule_benchmark_versions (superseded_at) where superseded_at is not null;
 create sequence smart_schedule_benchmark_version_ids owned by smart_schedule_benchmark_versions.id;
 
+-- The lists of projects that are measured on machines, so that a tick is told of a machine by one number which they are.
+create table smart_schedule_measured_projects (
+    id       bigint generated always as identity primary key,
+    projects bytea not null unique         -- int8 each, in their order
+);
+
 drop function smart_schedule_packed_benchmarks(bigint[]);
 create function smart_schedule_packed_benchmarks(machine_ids bigint[])
-returns table (machine_id bigint, entries bytea, span bytea) language plpgsql stable as $$
+returns table (machine_id bigint, entries bytea, figures bytea, projects bytea, oldest double precision, newest double precision)
+language plpgsql stable as $$
 begin
     return query
     select changed.id,
@@ -28,32 +35,62 @@ begin
                                || float8send(coalesce(b.power_w, 'NaN')) || float8send(date_part('epoch', b.sampled_at))
                                || charsend((b.power_estimated::int | (b.shared_from is not null)::int * 2
                                             | b.flagged::int * 4)::"char"), ''::bytea order by b.project_id), ''),
-           case when bool_or(b.flagged) or count(b.project_id) = 0 then float8send('NaN') || float8send('NaN')
-                else float8send(min(date_part('epoch', b.sampled_at))) || float8send(max(date_part('epoch', b.sampled_at)))
-           end
+           coalesce(string_agg(float8send(coalesce(b.hashrate_hs, 'NaN')) || float8send(coalesce(b.power_w, 'NaN')),
+                               ''::bytea order by b.project_id) filter (where b.project_id is not null), ''),
+           coalesce(string_agg(int8send(b.project_id), ''::bytea order by b.project_id), ''),
+           case when not bool_or(b.flagged) then min(date_part('epoch', b.sampled_at)) else 'NaN' end,
+           case when not bool_or(b.flagged) then max(date_part('epoch', b.sampled_at)) else 'NaN' end
     from unnest(machine_ids) as changed (id)
     left join smart_schedule_machine_project_benchmarks b on b.machine_id = changed.id
     group by changed.id;
 end $$;
 
 alter table smart_schedule_machine_benchmark_entries
-    -- the oldest and the newest sampled_at as float8; NaN if one is flagged, and of rows that wait for the next migration
-    add column span    bytea not null default '\x7ff80000000000007ff8000000000000',
-    add column version bigint;
+    add column version  bigint,
+    add column measured bigint,            -- of smart_schedule_measured_projects; null: none, or not known in time
+    add column figures  bytea not null default '',              -- hashrate_hs and power_w of each project, float8 each
+    add column oldest   double precision not null default 'NaN',  -- sampled_at of all; NaN: one is flagged, or there is none
+    add column newest   double precision not null default 'NaN',
+    add column said     bytea;             -- what a tick is told of them, in the layout of domain/record.py
 alter table smart_schedule_machine_benchmark_entries
     alter column version set default nextval('smart_schedule_benchmark_version_ids');
+
+create function smart_schedule_say_benchmarks() returns trigger language plpgsql as $$
+begin
+    new.said := int2send((length(new.entries) / 33)::int2) || int8send(coalesce(new.measured, 0)) || int8send(new.version)
+                || float8send(new.oldest);
+    return new;
+end $$;
+create trigger smart_schedule_benchmarks_said before insert or update on smart_schedule_machine_benchmark_entries
+    for each row execute function smart_schedule_say_benchmarks();
+
+create function smart_schedule_number_projects(machine_ids bigint[]) returns void language plpgsql as $$
+begin
+    insert into smart_schedule_measured_projects (projects)
+    select distinct p.projects from smart_schedule_packed_benchmarks(machine_ids) p
+    where p.projects <> '' and not exists (select from smart_schedule_measured_projects m where m.projects = p.projects)
+    order by 1
+    on conflict do nothing;
+end $$;
 
 -- As before, and every version that a machine's entries take is kept.
 create or replace function smart_schedule_pack_benchmarks(machine_ids bigint[]) returns void language plpgsql as $$
 begin
-    insert into smart_schedule_machine_benchmark_entries (machine_id, entries, span)
-    select p.machine_id, p.entries, p.span from smart_schedule_packed_benchmarks(machine_ids) p order by p.machine_id
+    perform smart_schedule_number_projects(machine_ids);
+    insert into smart_schedule_machine_benchmark_entries (machine_id, entries, figures, measured, oldest, newest)
+    select p.machine_id, p.entries, p.figures, m.id, p.oldest, p.newest
+    from smart_schedule_packed_benchmarks(machine_ids) p
+    left join smart_schedule_measured_projects m on m.projects = p.projects
+    order by p.machine_id
     on conflict (machine_id) do nothing;
     perform from smart_schedule_machine_benchmark_entries e where e.machine_id = any (machine_ids)
     order by e.machine_id for update;
+    perform smart_schedule_number_projects(machine_ids);
     update smart_schedule_machine_benchmark_entries e
-    set entries = p.entries, span = p.span, version = nextval('smart_schedule_benchmark_version_ids')
+    set entries = p.entries, figures = p.figures, measured = m.id, oldest = p.oldest, newest = p.newest,
+        version = nextval('smart_schedule_benchmark_version_ids')
     from smart_schedule_packed_benchmarks(machine_ids) p
+    left join smart_schedule_measured_projects m on m.projects = p.projects
     where e.machine_id = p.machine_id and (e.entries <> p.entries or e.version is null);
     update smart_schedule_benchmark_versions v
     set superseded_at = now()
@@ -93,3 +130,8 @@ create view smart_schedule_tenant.smart_schedule_benchmark_versions as
     select v.* from smart_schedule_benchmark_versions v
     where exists (select from machines m where m.id = v.machine_id and m.tenant_id = (select smart_schedule_tenant()));
 grant select on smart_schedule_tenant.smart_schedule_benchmark_versions to blsflow_tenant;
+create view smart_schedule_tenant.smart_schedule_measured_projects as
+    select p.* from smart_schedule_measured_projects p
+    where exists (select from smart_schedule_machine_benchmark_entries e join machines m on m.id = e.machine_id
+                  where e.measured = p.id and m.tenant_id = (select smart_schedule_tenant()));
+grant select on smart_schedule_tenant.smart_schedule_measured_projects to blsflow_tenant;

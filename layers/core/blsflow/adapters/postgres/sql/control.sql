@@ -106,7 +106,8 @@ where p.archived_at is null and (:policy_id::bigint is null or p.id = :policy_id
 order by p.id
 
 -- name: trial_policy
--- A policy as its next tick would find it. No row lock: neither a tick nor a freeze waits for a trial.
+-- A policy as its next tick would find it. No row lock: neither a tick nor a freeze waits for a trial. Its machines are read
+-- as those of a tick (read_tick says how).
 select p.enabled, to_jsonb(p) as policy,
        (select coalesce(jsonb_agg(to_jsonb(c) order by c.position), '[]')
         from smart_schedule_policy_candidates c where c.policy_id = p.id) as candidates,
@@ -114,7 +115,8 @@ select p.enabled, to_jsonb(p) as policy,
         from smart_schedule_policy_windows w where w.policy_id = p.id) as windows,
        (select f.cause from smart_schedule_freezes f where f.policy_id = p.id and f.lifted_at is null) as frozen_for,
        exists (select from smart_schedule_executor_leases e
-               where e.tenant_id = p.tenant_id and e.holder = :holder and e.expires_at > now()) as lease_held
+               where e.tenant_id = p.tenant_id and e.holder = :holder and e.expires_at > now()) as lease_held,
+       set_config('work_mem', '64MB', true) as memory, set_config('enable_seqscan', 'off', true) as indexed
 from smart_schedule_policy_groups p
 where p.id = :policy_id::bigint and p.archived_at is null and (:tenant_id::text is null or p.tenant_id = :tenant_id)
 

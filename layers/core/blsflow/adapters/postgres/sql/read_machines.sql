@@ -1,14 +1,16 @@
 -- name: read_machines
--- The records of all machines in scope, built by the server in the layout of domain/record.py and sent in blocks of up to
--- 256 machines: no row is decoded by the driver, one block is decided on while the next is read, and memory does not grow
--- with the fleet. One plan serves all fleets: to plan it takes as long as to read hundreds of machines. Each table is read
--- once per block, by the ids of its machines in their order: that walks along an index instead of descending it for every
--- machine. The ids come by their numbers from 1 to 256 and each table stands behind an offset, so that the planner knows how
--- many they are and joins in whole. Every part of a record is coalesced: a null part would make the record null, and
--- string_agg would lose the machine without a word. Parts that stand side by side are sent as one integer, and date_part
--- counts in float8, since every call here is made once per machine. Machines of a scope are looked for among the rows of a
--- query: those are hashed, an array that the plan does not know is gone through for every machine.
-select block.records
+-- All machines in scope, in blocks of up to 256 as domain/block.py has them: no row is decoded by the driver, one block is
+-- decided on while the next is read, and memory does not grow with the fleet. One plan serves all fleets: to plan it takes as
+-- long as to read hundreds of machines. Each table is read once per block, by the ids of its machines in their order: that
+-- walks along an index instead of descending it for every machine. The ids come by their numbers from 1 to 256 and each table
+-- stands behind an offset, so that the planner knows how many they are and joins in whole. Every part of a record is
+-- coalesced: a null part would make the record null, and string_agg would lose the machine without a word. Parts that stand
+-- side by side are sent as one integer, and date_part counts in float8, since every call here is made once per machine; the
+-- status is worked out wherever its name stands. Machines of a scope are looked for among the rows of a query: those are
+-- hashed, an array that the plan does not know is gone through for every machine.
+select block.records, coalesce(block.figures, ''), coalesce(block.entries, ''), coalesce((
+    select string_agg(int8send(p.id) || int8send(length(p.projects) / 8) || p.projects, ''::bytea)
+    from smart_schedule_measured_projects p where p.id = any (block.measured)), '')
 from (
     select min(id) as first_id, array_agg(id order by id) as ids, array_agg(place order by id) as places,
            array_agg(held order by id) as helds, array_agg(overridden_by order by id) as overriding
@@ -36,20 +38,26 @@ cross join lateral (
                | (st.code << 24)
                | (coalesce(s.foreign_changes, 0) << 16)
                | ((m.held
-                   | coalesce((l.owner_kind = 'attempt')::int * 2, 0)
-                   | coalesce((l.owner_kind = 'benchmark')::int * 4, 0)
-                   | coalesce((s.foreign_seen_at = now())::int * 8, 0)
-                   | coalesce((st.code in (2, 3) and s.stopped_by = 'scheduler')::int * 16, 0)
-                   | coalesce((st.code in (2, 3) and s.stopped_by = 'human')::int * 32, 0)
-                   | coalesce((s.retry_at > now())::int * 64, 0)) << 8))
+                   | case l.owner_kind when 'attempt' then 2 when 'benchmark' then 4 else 0 end
+                   | case when s.machine_id is null then 0
+                     else coalesce((s.foreign_seen_at = now())::int * 8, 0)
+                          | case when s.stopped_by is null or st.code not in (2, 3) then 0
+                            else case s.stopped_by when 'scheduler' then 16 when 'human' then 32 else 0 end end
+                          | coalesce((s.retry_at > now())::int * 64, 0)
+                     end) << 8))
            || int8send(coalesce(r.project_id, 0)) || float8send(coalesce(r.hashrate_hs, 'NaN'))
            || float8send(coalesce(w.power_w, older.power_w, 'NaN'))
            || float8send(coalesce(date_part('epoch', r.project_since), 'NaN'))
            || float8send(coalesce(date_part('epoch', r.reported_at), 'NaN'))
            || int8send(m.overridden_by)
            || coalesce(e.bits, '\x00000000000000000000000000000000')
-           || coalesce(int2send((length(b.entries) / 33)::int2) || b.entries || b.span || int8send(b.version),
-                       '\x00007ff80000000000007ff80000000000000000000000000000'), ''::bytea order by m.id) as records
+           || case when fresh.so then b.said
+              else coalesce(overlay(b.said placing '\x0000000000000000'::bytea from 3),
+                            '\x0000000000000000000000000000000000007ff8000000000000') end,
+           ''::bytea order by m.id) as records,
+           string_agg(b.figures, ''::bytea order by m.id) filter (where fresh.so) as figures,
+           string_agg(b.entries, ''::bytea order by m.id) filter (where not fresh.so) as entries,
+           array_agg(b.measured order by m.id) filter (where fresh.so) as measured
     from (
         select span.ids[n] as id, span.places[n] as place, span.helds[n] as held, span.overriding[n] as overridden_by
         from generate_series(1, 256) n
@@ -65,10 +73,10 @@ cross join lateral (
                                                   s.stopped_by, s.expected, s.changed_at)
             when 'mining' then 1 when 'stopped' then 2 when 'off' then 3 else 0 end as code
     ) st
+    -- Which of them are held is looked at afterwards: for that there is an index which would be gone through for every block.
     left join (
-        select machine_id, owner_kind from smart_schedule_machine_locks
-        where machine_id = any (span.ids) and freed_at is null and expires_at > now() offset 0
-    ) l on l.machine_id = m.id
+        select * from smart_schedule_machine_locks where machine_id = any (span.ids) offset 0
+    ) l on l.machine_id = m.id and l.freed_at is null and l.expires_at > now()
     left join (
         select e.resource_id::bigint as machine_id,
                int8send(bit_or(case when e.allowed then 1::bigint << (p.place - 1)::int else 0 end))
@@ -97,5 +105,9 @@ cross join lateral (
     left join (
         select * from smart_schedule_machine_benchmark_entries where machine_id = any (span.ids) offset 0
     ) b on b.machine_id = m.id
+    cross join lateral (
+        select b.oldest >= :sampled_from::double precision and b.newest <= :sampled_until::double precision
+               and b.measured is not null as so
+    ) fresh
     where m.id is not null
 ) block
