@@ -121,12 +121,15 @@ end $_$;
 CREATE FUNCTION public.smart_schedule_number_projects(machine_ids bigint[]) RETURNS void
     LANGUAGE plpgsql
     AS $$
+declare
+    missing bytea[] := array(
+        select distinct p.projects from smart_schedule_packed_benchmarks(machine_ids) p
+        where p.projects <> '' and not exists (select from smart_schedule_measured_projects m where m.projects = p.projects));
 begin
-    insert into smart_schedule_measured_projects (projects)
-    select distinct p.projects from smart_schedule_packed_benchmarks(machine_ids) p
-    where p.projects <> '' and not exists (select from smart_schedule_measured_projects m where m.projects = p.projects)
-    order by 1
-    on conflict do nothing;
+    if cardinality(missing) > 0 then
+        perform pg_advisory_xact_lock(hashtextextended('smart_schedule_measured_projects', 0));
+        insert into smart_schedule_measured_projects (projects) select unnest(missing) on conflict do nothing;
+    end if;
 end $$;
 
 CREATE FUNCTION public.smart_schedule_pack_benchmarks(machine_ids bigint[]) RETURNS void
@@ -148,7 +151,8 @@ begin
         version = nextval('smart_schedule_benchmark_version_ids')
     from smart_schedule_packed_benchmarks(machine_ids) p
     left join smart_schedule_measured_projects m on m.projects = p.projects
-    where e.machine_id = p.machine_id and (e.entries <> p.entries or e.version is null);
+    where e.machine_id = p.machine_id
+      and (e.entries <> p.entries or e.version is null or e.measured is distinct from m.id);
     update smart_schedule_benchmark_versions v
     set superseded_at = now()
     from smart_schedule_machine_benchmark_entries e
@@ -1106,10 +1110,11 @@ CREATE VIEW smart_schedule_tenant.smart_schedule_measured_projects AS
  SELECT id,
     projects
    FROM public.smart_schedule_measured_projects p
-  WHERE (EXISTS ( SELECT
+  WHERE ( SELECT true
            FROM (public.smart_schedule_machine_benchmark_entries e
              JOIN public.machines m ON ((m.id = e.machine_id)))
-          WHERE ((e.measured = p.id) AND (m.tenant_id = ( SELECT public.smart_schedule_tenant() AS smart_schedule_tenant)))));
+          WHERE ((e.measured = p.id) AND (m.tenant_id = ( SELECT public.smart_schedule_tenant() AS smart_schedule_tenant)))
+         LIMIT 1);
 
 ALTER TABLE ONLY public.smart_schedule_log_events ATTACH PARTITION public.smart_schedule_log_events_default DEFAULT;
 
@@ -1318,6 +1323,8 @@ CREATE INDEX smart_schedule_log_events_followed_by_tenant ON ONLY public.smart_s
 CREATE INDEX smart_schedule_log_events_default_tenant_id_xid_id_idx ON public.smart_schedule_log_events_default USING btree (tenant_id, xid, id);
 
 CREATE INDEX smart_schedule_log_events_default_xid_id_idx ON public.smart_schedule_log_events_default USING btree (xid, id);
+
+CREATE INDEX smart_schedule_machine_benchmark_entries_of_projects ON public.smart_schedule_machine_benchmark_entries USING btree (measured);
 
 CREATE INDEX smart_schedule_machine_decisions_of_attempt ON ONLY public.smart_schedule_machine_decisions USING btree (attempt_id) WHERE (attempt_id IS NOT NULL);
 

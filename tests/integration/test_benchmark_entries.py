@@ -148,3 +148,37 @@ def test_two_that_write_one_machines_benchmarks_at_once_lose_neither(session: Se
     assert _entries(session)[1] == _packed(
         Benchmark(11, 1e14, 3000.0, 1.6e9), Benchmark(12, 2e14, 3000.0, 1.6e9)
     )
+    ((said, figures, oldest, newest, named),) = session.run(
+        "select e.said, e.figures, e.oldest, e.newest, p.projects from smart_schedule_machine_benchmark_entries e"
+        " join smart_schedule_measured_projects p on p.id = e.measured"
+    )
+    assert struct.unpack(">Hqqd", said)[::2] == (2, version)
+    assert figures == struct.pack(">4d", 1e14, 3000.0, 2e14, 3000.0)
+    assert (oldest, newest, named) == (1.6e9, 1.6e9, struct.pack(">2q", 11, 12))
+
+
+def test_two_that_measure_new_lists_of_projects_do_not_wait_for_each_other(session: Session) -> None:
+    """R7.3: each adds a list that the other is about to need: the second waits for the first, and neither for both."""
+    with closing(Session(session.address)) as other:
+        session.run("begin; " + _INSERT + " (1, 11, 1e14, 3000, to_timestamp(1600000000))")
+        three = " (2, 12, 1e14, 3000, now())", " (2, 11, 1e14, 3000, now())", " (3, 11, 1e14, 3000, now())"
+        second = threading.Thread(
+            target=other.run, args=(f"begin; {'; '.join(_INSERT + each for each in three)}; commit",)
+        )
+        second.start()
+        second.join(0.3)
+        assert second.is_alive()
+        session.run(_INSERT + " (4, 12, 1e14, 3000, now())")
+        session.run("commit")
+        second.join(20)
+        assert not second.is_alive()
+    rows = session.run(
+        "select e.machine_id, p.projects from smart_schedule_machine_benchmark_entries e"
+        " join smart_schedule_measured_projects p on p.id = e.measured order by 1"
+    )
+    assert rows == [
+        [1, struct.pack(">q", 11)],
+        [2, struct.pack(">2q", 11, 12)],
+        [3, struct.pack(">q", 11)],
+        [4, struct.pack(">q", 12)],
+    ]

@@ -14,10 +14,14 @@ import pytest
 from blsflow.adapters.postgres.connection import Session, statements
 from blsflow.adapters.postgres.history import IN_ORDER
 from blsflow.domain.block import machines_of
+from blsflow.domain.decide import Rules
 from blsflow.domain.gates import Gates
 from blsflow.domain.prospects import BenchmarkState, benchmark_of, benchmark_state, eligible_bits, valid_span
+from blsflow.domain.reasons import Action
+from blsflow.domain.record import HEAD_BYTES, pack
 from blsflow.domain.terms import terms_of
 from blsflow.domain.valuation import overriding, value_market
+from blsflow.domain.verdict import Verdict
 from blsflow.flow.control import UnknownPolicy
 from blsflow.flow.policies import freezes
 from blsflow.flow.readiness import readiness
@@ -227,26 +231,28 @@ def test_readiness_takes_a_constant_number_of_statements(
     }  # fmt: skip
 
 
+_SPOILT = """
+update smart_schedule_machine_project_benchmarks set
+    hashrate_hs = case machine_id % 7 when 0 then 0 when 1 then 'NaN' when 2 then null else hashrate_hs end,
+    power_w = case machine_id % 11 when 0 then 9.9 when 1 then 'Infinity' when 2 then null when 3 then 10
+              else power_w end,
+    flagged = machine_id % 13 = 0,
+    shared_from = case when machine_id % 3 = 0 then 1 end,
+    sampled_at = now() + case machine_id % 5 when 0 then interval '-31 days' when 1 then interval '1 hour'
+                         else interval '-1 hour' end
+    where project_id <= 5;
+delete from smart_schedule_machine_project_benchmarks where machine_id % 17 = project_id;
+update project_run_configurations set runnable = false where project_id = 2 and model = 'M1';
+delete from smart_schedule_resource_eligibilities where project_id = 3 and resource_id in ('1', '2');
+insert into smart_schedule_resource_eligibilities
+    select 'acme', p, 'machine', m::text, m % 2 = 0 from generate_series(1, 4) p, generate_series(1, 200) m
+    on conflict do nothing;
+"""
+
+
 def test_readiness_counts_as_a_tick_decides(module_database: DatabaseAddress, session: Session) -> None:
     """R1.2, R2.3: eligibility and benchmarks are counted by the very rules that a tick applies to each machine."""
-    session.run(
-        """
-        update smart_schedule_machine_project_benchmarks set
-            hashrate_hs = case machine_id % 7 when 0 then 0 when 1 then 'NaN' when 2 then null else hashrate_hs end,
-            power_w = case machine_id % 11 when 0 then 9.9 when 1 then 'Infinity' when 2 then null when 3 then 10
-                      else power_w end,
-            flagged = machine_id % 13 = 0,
-            shared_from = case when machine_id % 3 = 0 then 1 end,
-            sampled_at = now() + case machine_id % 5 when 0 then interval '-31 days' when 1 then interval '1 hour'
-                                 else interval '-1 hour' end
-            where project_id <= 5;
-        delete from smart_schedule_machine_project_benchmarks where machine_id % 17 = project_id;
-        update project_run_configurations set runnable = false where project_id = 2 and model = 'M1';
-        delete from smart_schedule_resource_eligibilities where project_id = 3 and resource_id in ('1', '2');
-        insert into smart_schedule_resource_eligibilities
-            select 'acme', p, 'machine', m::text, m % 2 = 0 from generate_series(1, 4) p, generate_series(1, 200) m;
-        """
-    )
+    session.run(_SPOILT)
     store, _ = counting_store(module_database)
     with closing(store), store.transaction() as tx:
         begun = tx.tick_at_rest(1, tenant_id="acme")
@@ -290,3 +296,41 @@ def test_readiness_counts_as_a_tick_decides(module_database: DatabaseAddress, se
     assert sum(each.expired for each in coverage) > 0
     assert sum(each.invalid for each in coverage) > 0
     assert sum(each.missing for each in coverage) > 0
+
+
+def test_a_tick_decides_on_what_it_is_sent_as_on_all_of_it(
+    module_database: DatabaseAddress, session: Session
+) -> None:
+    """R3.10: benchmarks that come as figures, and those that come whole, give the verdicts of machines read whole."""
+    session.run(_SPOILT)
+    store, _ = counting_store(module_database)
+    with closing(store), store.transaction() as tx:
+        begun = tx.tick_at_rest(1, tenant_id="acme")
+        assert begun is not None
+        inputs = tx.tick_inputs(begun)
+        market = value_market(inputs, begun.policy, now=begun.ticked_at, rate=7.2).market
+        rules = Rules(begun.policy, market)
+        above = overriding(begun.policy, inputs.others, inputs.classes, now=begun.ticked_at)
+        whole: list[Block] = []
+        tx.read_machines(begun.policy, inputs, above, whole.append)
+        sent: list[Block] = []
+        tx.read_machines(begun.policy, inputs, above, sent.append, fresh=rules.fresh)
+    assert all(block.figures and block.entries for block in sent)
+    assert not any(block.figures or block.projects for block in whole)
+    machines = [machine for block in whole for machine in machines_of(block)]
+    assert len(machines) == MACHINES
+    expected = {pack(machine)[:HEAD_BYTES]: rules.decide(machine) for machine in machines}
+    found: dict[bytes, Verdict] = {}
+    for block in sent:
+        kept, decided = rules.decide_block(block)
+        found |= {each.head: each.verdict for each in decided}
+        for stay in kept:
+            nets = zip(stay.heads, stay.from_projects, stay.current_nets, stay.best_nets, strict=True)
+            found |= {
+                head: Verdict(Action.KEEP, stay.reason, project, None, None, current, best)
+                for head, project, current, best in nets
+            }
+    assert {head: repr(verdict) for head, verdict in found.items()} == {
+        head: repr(verdict) for head, verdict in expected.items()
+    }
+    assert len({(verdict.action, verdict.reason) for verdict in expected.values()}) > 2

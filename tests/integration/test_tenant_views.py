@@ -62,6 +62,20 @@ def test_a_tenant_reads_of_a_few_machines_what_is_theirs(store: PostgresStore, t
     assert "Seq Scan" not in "\n".join(row[0] for row in plan)
 
 
+def test_a_tenant_who_reads_no_list_of_projects_looks_for_none(store: PostgresStore) -> None:
+    """R9.1, R10.1: whether a list is of the tenant's machines is asked of each that is read, up to the first machine."""
+    read = (
+        "explain (analyze, timing off) select * from smart_schedule_measured_projects where id = any ('{}')"
+    )
+    with store.of_tenant("acme").transaction() as tx:
+        plan = [row[0] for row in tx._session.run(read)]
+        assert len(tx._session.run("select id from smart_schedule_measured_projects")) == 1
+    (scan,) = (line for line in plan if "machine_benchmark_entries" in line and "Scan" in line)
+    assert "never executed" in scan
+    with store.of_tenant("other").transaction() as tx:
+        assert tx._session.run("select id from smart_schedule_measured_projects") == []
+
+
 @pytest.mark.parametrize(
     "change",
     [

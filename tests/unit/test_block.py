@@ -124,7 +124,17 @@ def test_a_block_that_is_not_as_its_records_say_is_refused(machines: list[Machin
     block = sent([(machine, 1) for machine in machines], SPAN)
     whole: bytes = getattr(block, part)
     spoilt = [whole + bytes(8)] if part in {"figures", "entries"} else []
-    spoilt += [whole[:-cut] for cut in (1, 8, 16, 33) if len(whole) > cut]
+    spoilt += [whole[:-cut] for cut in (1, 8, 16, 33, len(whole)) if len(whole) >= cut > 0]
     for each in spoilt:
-        with pytest.raises((struct.error, KeyError)):
+        with pytest.raises(struct.error):
             list(alike_of(block._replace(**{part: each}), SPAN))
+
+
+@pytest.mark.parametrize("machines", [ALL, ALL[:1]])
+def test_a_head_that_counts_other_benchmarks_is_refused(machines: list[Machine]) -> None:
+    """R3.2: a head is stored with its decision: it must be one of the benchmarks that were decided on."""
+    block = sent([(machine, 1) for machine in machines], SPAN)
+    for count in (0, 1, 3):
+        records = block.records[:80] + count.to_bytes(2) + block.records[82:]
+        with pytest.raises(struct.error):
+            list(alike_of(block._replace(records=records), SPAN))

@@ -1,9 +1,9 @@
 """Machines as a tick reads them: in blocks, their benchmarks no longer than it needs them (R3.10).
 
 Each record's head is followed by ``>qqd``: a number for the projects that were measured, the version of the benchmarks
-(0: there is none), and the oldest sampled_at. Of benchmarks that were all sampled within the span which the tick asked for,
-none of them flagged, only ``>dd`` each is sent, hashrate_hs and power_w: what else is known of them decides nothing. The
-benchmarks of the other machines, whose number is 0, are sent whole.
+(0: there is none), and the oldest sampled_at (NaN: one of them is flagged, or there is none). Of benchmarks that were all
+sampled within the span which the tick asked for, none of them flagged, only ``>dd`` each is sent, hashrate_hs and power_w:
+what else is known of them decides nothing. The benchmarks of the other machines, whose number is 0, are sent whole.
 """
 
 from __future__ import annotations
@@ -128,6 +128,8 @@ def alike_of(block: Block, span: Span) -> Iterator[Alike]:
     """
     columns = list(zip(*_GLANCE.iter_unpack(block.records), strict=True))
     if not columns:
+        if block.figures or block.entries:
+            raise _not_as_said()
         return
     starts = range(0, len(block.records), _GLANCE.size)
     glance = _Glance([block.records[at : at + HEAD_BYTES] for at in starts], *columns)
@@ -137,13 +139,15 @@ def alike_of(block: Block, span: Span) -> Iterator[Alike]:
     if sys.byteorder == "little":
         figures.byteswap()
     projects = _numbered(block.projects)
+    if not projects.keys() >= set(glance.numbers) - {0}:
+        raise _not_as_said()
     (number, *others) = set(glance.numbers)
     if others or not number:
         yield from _group_by_group(glance, figures, block.entries, projects, span)
         return
     measured = projects[number]
     width = 2 * len(measured)
-    if len(figures) != width * len(glance.heads) or block.entries:
+    if set(glance.counts) != {len(measured)} or len(figures) != width * len(glance.heads) or block.entries:
         raise _not_as_said()
     yield glance.alike(measured, [figures[at::width].tolist() for at in range(width)], [])
 

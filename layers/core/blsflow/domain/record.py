@@ -1,9 +1,8 @@
 """The binary record of a machine's inputs: what a tick reads, and what each decision refers to (R3.2).
 
-The database builds it with ``int8send`` and ``float8send`` (big-endian); the tick reads its parts (`block`) and decides on
-them. Beside the
-decision it stores the head of the same bytes, and by its id the version of the benchmarks that followed, which the
-database keeps: what a decision refers to *is* what was decided on.
+The database builds it with ``int8send`` and ``float8send`` (big-endian); the tick reads its parts (`block`) and decides
+on them. Beside the decision it stores the head of the same bytes, and by its id the version of the benchmarks that belong
+to it, which the database keeps: what a decision refers to *is* what was decided on.
 
 ::
 

@@ -270,12 +270,16 @@ class Session:
 
 
 def _values(row: bytes) -> list[bytes]:
-    """The values of a DataRow message, none of them null."""
+    """The values of a DataRow message; ValueError if one is null."""
     values = []
     at = _INT2.size
     while at < len(row):
         start = at + _INT4.size
-        at = start + _INT4.unpack_from(row, at)[0]
+        (length,) = _INT4.unpack_from(row, at)
+        if length < 0:
+            message = "a statement that is streamed has a null"
+            raise ValueError(message)
+        at = start + length
         values.append(row[start:at])
     return values
 

@@ -47,13 +47,14 @@ end $$;
 
 alter table smart_schedule_machine_benchmark_entries
     add column version  bigint,
-    add column measured bigint,            -- of smart_schedule_measured_projects; null: none, or not known in time
+    add column measured bigint,            -- of smart_schedule_measured_projects; null: there is none
     add column figures  bytea not null default '',              -- hashrate_hs and power_w of each project, float8 each
     add column oldest   double precision not null default 'NaN',  -- sampled_at of all; NaN: one is flagged, or there is none
     add column newest   double precision not null default 'NaN',
     add column said     bytea;             -- what a tick is told of them, in the layout of domain/record.py
 alter table smart_schedule_machine_benchmark_entries
     alter column version set default nextval('smart_schedule_benchmark_version_ids');
+create index smart_schedule_machine_benchmark_entries_of_projects on smart_schedule_machine_benchmark_entries (measured);
 
 create function smart_schedule_say_benchmarks() returns trigger language plpgsql as $$
 begin
@@ -64,13 +65,18 @@ end $$;
 create trigger smart_schedule_benchmarks_said before insert or update on smart_schedule_machine_benchmark_entries
     for each row execute function smart_schedule_say_benchmarks();
 
+-- Whoever adds a list does so alone until they have committed: two that add the same lists in other orders would wait for each
+-- other. It is seldom that there is a new one.
 create function smart_schedule_number_projects(machine_ids bigint[]) returns void language plpgsql as $$
+declare
+    missing bytea[] := array(
+        select distinct p.projects from smart_schedule_packed_benchmarks(machine_ids) p
+        where p.projects <> '' and not exists (select from smart_schedule_measured_projects m where m.projects = p.projects));
 begin
-    insert into smart_schedule_measured_projects (projects)
-    select distinct p.projects from smart_schedule_packed_benchmarks(machine_ids) p
-    where p.projects <> '' and not exists (select from smart_schedule_measured_projects m where m.projects = p.projects)
-    order by 1
-    on conflict do nothing;
+    if cardinality(missing) > 0 then
+        perform pg_advisory_xact_lock(hashtextextended('smart_schedule_measured_projects', 0));
+        insert into smart_schedule_measured_projects (projects) select unnest(missing) on conflict do nothing;
+    end if;
 end $$;
 
 -- As before, and every version that a machine's entries take is kept.
@@ -91,7 +97,8 @@ begin
         version = nextval('smart_schedule_benchmark_version_ids')
     from smart_schedule_packed_benchmarks(machine_ids) p
     left join smart_schedule_measured_projects m on m.projects = p.projects
-    where e.machine_id = p.machine_id and (e.entries <> p.entries or e.version is null);
+    where e.machine_id = p.machine_id
+      and (e.entries <> p.entries or e.version is null or e.measured is distinct from m.id);
     update smart_schedule_benchmark_versions v
     set superseded_at = now()
     from smart_schedule_machine_benchmark_entries e
@@ -130,8 +137,9 @@ create view smart_schedule_tenant.smart_schedule_benchmark_versions as
     select v.* from smart_schedule_benchmark_versions v
     where exists (select from machines m where m.id = v.machine_id and m.tenant_id = (select smart_schedule_tenant()));
 grant select on smart_schedule_tenant.smart_schedule_benchmark_versions to blsflow_tenant;
+-- As a value: an exists would be looked up for all lists at once, in all of the tenant's machines.
 create view smart_schedule_tenant.smart_schedule_measured_projects as
     select p.* from smart_schedule_measured_projects p
-    where exists (select from smart_schedule_machine_benchmark_entries e join machines m on m.id = e.machine_id
-                  where e.measured = p.id and m.tenant_id = (select smart_schedule_tenant()));
+    where (select true from smart_schedule_machine_benchmark_entries e join machines m on m.id = e.machine_id
+           where e.measured = p.id and m.tenant_id = (select smart_schedule_tenant()) limit 1);
 grant select on smart_schedule_tenant.smart_schedule_measured_projects to blsflow_tenant;

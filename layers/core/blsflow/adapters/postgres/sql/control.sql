@@ -107,7 +107,7 @@ order by p.id
 
 -- name: trial_policy
 -- A policy as its next tick would find it. No row lock: neither a tick nor a freeze waits for a trial. Its machines are read
--- as those of a tick (read_tick says how).
+-- along indexes and sorted in memory, as those of a tick (read_tick says why).
 select p.enabled, to_jsonb(p) as policy,
        (select coalesce(jsonb_agg(to_jsonb(c) order by c.position), '[]')
         from smart_schedule_policy_candidates c where c.policy_id = p.id) as candidates,

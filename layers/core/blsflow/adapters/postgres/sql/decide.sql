@@ -10,8 +10,8 @@ for no key update of p
 -- name: read_tick
 -- The occurrence and all that may forbid it to begin. What the transaction asks next is planned once per session, for
 -- whatever values: the server would otherwise find a plan for each tick's own values worth making anew, by its estimate. Such
--- a plan may be made while a table is empty and be used when it no longer is, so it may read none in whole that has an index.
--- A fleet may be sorted in memory, which is quick, since it nearly is in its order.
+-- a plan may be made while a table is empty and be used when it no longer is, so it has to look rows up by an index where
+-- there is one. A fleet may be sorted in memory, which is quick, since it nearly is in its order.
 select o.id as occurrence_id, o.schedule_id, o.state, o.planned_at, o.origin, s.paused, s.archived_at is not null as archived,
        to_json(p) as policy,
        (select coalesce(json_agg(to_json(c) order by c.position), '[]')

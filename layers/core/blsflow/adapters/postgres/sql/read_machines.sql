@@ -4,7 +4,7 @@
 -- long as to read hundreds of machines. Each table is read once per block, by the ids of its machines in their order: that
 -- walks along an index instead of descending it for every machine. The ids come by their numbers from 1 to 256 and each table
 -- stands behind an offset, so that the planner knows how many they are and joins in whole. Every part of a record is
--- coalesced: a null part would make the record null, and string_agg would lose the machine without a word. Parts that stand
+-- coalesced, or never null: a null part would make the record null, and string_agg would lose the machine without a word. Parts that stand
 -- side by side are sent as one integer, and date_part counts in float8, since every call here is made once per machine; the
 -- status is worked out wherever its name stands. Machines of a scope are looked for among the rows of a query: those are
 -- hashed, an array that the plan does not know is gone through for every machine.
@@ -49,8 +49,9 @@ cross join lateral (
            || float8send(coalesce(w.power_w, older.power_w, 'NaN'))
            || float8send(coalesce(date_part('epoch', r.project_since), 'NaN'))
            || float8send(coalesce(date_part('epoch', r.reported_at), 'NaN'))
-           || int8send(m.overridden_by)
-           || coalesce(e.bits, '\x00000000000000000000000000000000')
+           || case when m.overridden_by = 0 and e.bits is null
+              then '\x000000000000000000000000000000000000000000000000'::bytea
+              else int8send(m.overridden_by) || coalesce(e.bits, '\x00000000000000000000000000000000') end
            || case when fresh.so then b.said
               else coalesce(overlay(b.said placing '\x0000000000000000'::bytea from 3),
                             '\x0000000000000000000000000000000000007ff8000000000000') end,
