@@ -18,18 +18,21 @@ from blsflow.domain.prospects import NO_TIME
 from blsflow.domain.record import BENCHMARK_BYTES, HEAD_BYTES, machine_of, pack, unpack
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from typing import TypeAlias
 
     from blsflow.domain.prospects import Span
 
-    _Figures: TypeAlias = "list[Sequence[float]]"
+    _Measured: TypeAlias = "tuple[tuple[int, ...], Sequence[float], bytes | None]"
+    """Projects, what was measured on each, and a machine's benchmarks if they came whole."""
 
 _SAID = struct.Struct(">qqd")
 _GLANCE = struct.Struct(">8x i 4x q 16x dd 24x Hqqd")
 """Of a head and what follows it, all that machines are valued by side by side."""
 _MEASURED = struct.Struct(">qq")
 _PROJECT_BYTES: Final = 8
+_OF_HEADS: Final = 7
+"""So many columns of `Alike` are known without benchmarks."""
 
 
 class Block(NamedTuple):
@@ -53,7 +56,6 @@ class Alike(NamedTuple):
     benchmarks of machines that came whole, with those that may not be decided on.
     """
 
-    projects: tuple[int, ...]
     heads: Sequence[bytes]
     class_indexes: Sequence[int]
     running: Sequence[int]
@@ -61,8 +63,9 @@ class Alike(NamedTuple):
     reported_at: Sequence[float]
     versions: Sequence[int]
     oldest: Sequence[float]
-    figures: _Figures
-    entries: Sequence[bytes]
+    projects: tuple[int, ...] = ()
+    figures: Sequence[Sequence[float]] = ()
+    entries: Sequence[bytes] = ()
 
     def machine(self, index: int) -> Machine:
         """One of the machines with its benchmarks; if they did not come whole, each with the time of the oldest."""
@@ -74,40 +77,6 @@ class Alike(NamedTuple):
             for project, hashrates, powers in zip(self.projects, figures, figures, strict=True)
         ]
         return machine_of(self.heads[index])._replace(benchmarks=tuple(benchmarks))
-
-
-class _Glance(NamedTuple):
-    """What is known of machines before their benchmarks, side by side."""
-
-    heads: Sequence[bytes]
-    class_indexes: Sequence[int]
-    running: Sequence[int]
-    running_since: Sequence[float]
-    reported_at: Sequence[float]
-    counts: Sequence[int]
-    numbers: Sequence[int]
-    versions: Sequence[int]
-    oldest: Sequence[float]
-
-    def of(self, indexes: Sequence[int]) -> _Glance:
-        """Some of the machines only."""
-        columns: Sequence[Sequence[Any]] = self
-        return _Glance(*[[column[index] for index in indexes] for column in columns])
-
-    def alike(self, projects: tuple[int, ...], figures: _Figures, entries: Sequence[bytes]) -> Alike:
-        """The machines with what their benchmarks are."""
-        return Alike(
-            projects=projects,
-            heads=self.heads,
-            class_indexes=self.class_indexes,
-            running=self.running,
-            running_since=self.running_since,
-            reported_at=self.reported_at,
-            versions=self.versions,
-            oldest=self.oldest,
-            figures=figures,
-            entries=entries,
-        )
 
 
 def block_of(machines: Iterable[tuple[Machine, int]]) -> Block:
@@ -132,24 +101,27 @@ def alike_of(block: Block, span: Span) -> Iterator[Alike]:
             raise _not_as_said()
         return
     starts = range(0, len(block.records), _GLANCE.size)
-    glance = _Glance([block.records[at : at + HEAD_BYTES] for at in starts], *columns)
+    heads = [block.records[at : at + HEAD_BYTES] for at in starts]
+    counts, numbers = columns[4:6]
+    machines = Alike(heads, *columns[:4], *columns[6:])
     if len(block.figures) % 8:
         raise _not_as_said()
     figures = array("d", block.figures)
     if sys.byteorder == "little":
         figures.byteswap()
     projects = _numbered(block.projects)
-    if not projects.keys() >= set(glance.numbers) - {0}:
+    if not projects.keys() >= set(numbers) - {0}:
         raise _not_as_said()
-    (number, *others) = set(glance.numbers)
+    (number, *others) = set(numbers)
     if others or not number:
-        yield from _group_by_group(glance, figures, block.entries, projects, span)
+        measured = _one_by_one(heads, counts, numbers, figures, block.entries, projects, span)
+        yield from _group_by_group(machines, measured)
         return
-    measured = projects[number]
-    width = 2 * len(measured)
-    if set(glance.counts) != {len(measured)} or len(figures) != width * len(glance.heads) or block.entries:
+    named = projects[number]
+    width = 2 * len(named)
+    if set(counts) != {len(named)} or len(figures) != width * len(heads) or block.entries:
         raise _not_as_said()
-    yield glance.alike(measured, [figures[at::width].tolist() for at in range(width)], [])
+    yield machines._replace(projects=named, figures=[figures[at::width].tolist() for at in range(width)])
 
 
 def machines_of(block: Block) -> list[Machine]:
@@ -164,34 +136,50 @@ def _machine_id(machine: Machine) -> int:
     return machine.machine_id
 
 
-def _group_by_group(
-    glance: _Glance,
+def _one_by_one(  # noqa: PLR0913, PLR0917 - the parts of a block
+    heads: Sequence[bytes],
+    counts: Sequence[int],
+    numbers: Sequence[int],
     figures: array[float],
     entries: bytes,
-    projects: dict[int, tuple[int, ...]],
+    projects: Mapping[int, tuple[int, ...]],
     span: Span,
-) -> Iterator[Alike]:
-    """Machines on which not all the same projects were measured, or that come whole."""
-    measured: list[tuple[tuple[int, ...], Sequence[float], bytes]] = []
-    groups: dict[tuple[bool, tuple[int, ...]], list[int]] = {}
+) -> list[_Measured]:
+    """What was measured on each machine, where that are not the same projects on all, or some come whole."""
+    measured: list[_Measured] = []
     figures_at = entries_at = 0
-    for index, (count, number) in enumerate(zip(glance.counts, glance.numbers, strict=True)):
+    for head, count, number in zip(heads, counts, numbers, strict=True):
         if number:
             row = figures[figures_at : figures_at + 2 * count]
             figures_at += 2 * count
             if len(projects[number]) != count:
                 raise _not_as_said()
-            measured.append((projects[number], row, b""))
+            measured.append((projects[number], row, None))
         else:
             entry = entries[entries_at : entries_at + count * BENCHMARK_BYTES]
             entries_at += count * BENCHMARK_BYTES
-            measured.append((*_usable(glance.heads[index] + entry, span), entry))
-        groups.setdefault((not number, measured[index][0]), []).append(index)
+            measured.append((*_usable(head + entry, span), entry))
     if (figures_at, entries_at) != (len(figures), len(entries)):
         raise _not_as_said()
-    for (whole, named), indexes in groups.items():
-        _, rows, own = zip(*[measured[index] for index in indexes], strict=True)
-        yield glance.of(indexes).alike(named, list(zip(*rows, strict=True)), own if whole else ())
+    return measured
+
+
+def _group_by_group(machines: Alike, measured: list[_Measured]) -> Iterator[Alike]:
+    groups: dict[tuple[bool, tuple[int, ...]], list[int]] = {}
+    for index, (named, _, entry) in enumerate(measured):
+        groups.setdefault((entry is not None, named), []).append(index)
+    known: Sequence[Sequence[Any]] = machines[:_OF_HEADS]
+    for (_, named), indexes in groups.items():
+        rows = [measured[index][1] for index in indexes]
+        entries = [measured[index][2] for index in indexes]
+        yield Alike._make(
+            [
+                *[[column[index] for index in indexes] for column in known],
+                named,
+                list(zip(*rows, strict=True)),
+                [entry for entry in entries if entry is not None],
+            ]
+        )
 
 
 def _usable(record: bytes, span: Span) -> tuple[tuple[int, ...], Sequence[float]]:

@@ -51,7 +51,7 @@ alter table smart_schedule_machine_benchmark_entries
     add column figures  bytea not null default '',              -- hashrate_hs and power_w of each project, float8 each
     add column oldest   double precision not null default 'NaN',  -- sampled_at of all; NaN: one is flagged, or there is none
     add column newest   double precision not null default 'NaN',
-    add column said     bytea;             -- what a tick is told of them, in the layout of domain/record.py
+    add column said     bytea;             -- what a tick is told of them, in the layout of domain/block.py
 alter table smart_schedule_machine_benchmark_entries
     alter column version set default nextval('smart_schedule_benchmark_version_ids');
 create index smart_schedule_machine_benchmark_entries_of_projects on smart_schedule_machine_benchmark_entries (measured);

@@ -1,4 +1,5 @@
--- The benchmarks that are in force get their first versions, and with them what a tick of the new code is told of them. Ticks go on reading until the last statement, which only looks.
+-- The benchmarks that are in force get their first versions, and with them what a tick of the new code is told of them.
+-- Ticks go on reading until the last statement, which only looks.
 
 lock table smart_schedule_machine_project_benchmarks in share row exclusive mode;
 select smart_schedule_number_projects(array(select machine_id from smart_schedule_machine_benchmark_entries));
