@@ -158,8 +158,9 @@ def test_what_sampling_has_cost_a_policy_reads_its_own_runs(session: Session) ->
     assert plan["Shared Hit Blocks"] + plan["Shared Read Blocks"] <= MOST_BLOCKS
 
 
-def _read_by_any_plan(session: Session, machine_ids: Sequence[int]) -> Plan:
-    """How machines of a scope are read by a plan that was made for any; of no machines: of all classes."""
+def _read_by_any_plan(session: Session, machine_ids: Sequence[int] = (), *, everything: bool = False) -> Plan:
+    """How machines of a scope are read by a plan that was made for any; of no machines: of the classes of cluster 1."""
+    covered = [everything or (not machine_ids and g % 4 == 0) for g in range(12)]
     return explained(
         session,
         statements()["read_machines"],
@@ -167,13 +168,14 @@ def _read_by_any_plan(session: Session, machine_ids: Sequence[int]) -> Plan:
             "tenant_id": "acme",
             "cluster_ids": [1 + g % 4 for g in range(12)],
             "models": [f"M{1 + g % 3}" for g in range(12)],
-            "covered": [not machine_ids] * 12,
+            "covered": covered,
+            "everything": everything,
             "override_ids": [0] * 12,
             "override_ranks": [2**31 - 1] * 12,
             "overridden_machines": [],
             "overriding_policies": [],
             "overriding_ranks": [],
-            "machine_ids": machine_ids,
+            "machine_ids": list(machine_ids),
             "projects": list(range(1, 11)),
             "report_max_age_sec": 600,
             "sampled_from": 0.0,
@@ -185,8 +187,11 @@ def _read_by_any_plan(session: Session, machine_ids: Sequence[int]) -> Plan:
 
 def test_a_ticks_machines_are_read_once_by_a_plan_that_knows_no_values(session: Session) -> None:
     """R3.10: a plan made once for whatever fleets reads each machine's rows once, and a machine by itself reads its own."""
-    for machine_ids, read in (([], MACHINES), ([MACHINES // 2], 1)):
-        plan = _read_by_any_plan(session, machine_ids)
+    for plan, read in (
+        (_read_by_any_plan(session, everything=True), MACHINES),
+        (_read_by_any_plan(session), MACHINES // 4),
+        (_read_by_any_plan(session, [MACHINES // 2]), 1),
+    ):
         for table in ("machine_mining_runtime", "metric_powers", "smart_schedule_machine_benchmark_entries"):
             scans = [node for node in nodes(plan) if node.get("Relation Name") == table]
             assert rows_read(scans) == read, table

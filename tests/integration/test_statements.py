@@ -121,6 +121,7 @@ def test_machines_are_read_whatever_the_values(session: Session, word: str) -> N
             cluster_ids=[1],
             models=[word],
             covered=[True],
+            everything=False,
             override_ids=[0],
             override_ranks=[2**31 - 1],
             overridden_machines=[],

@@ -145,6 +145,7 @@ class DecideQueries(Part):
             cluster_ids=[c.cluster_id for c in classes],
             models=[c.model for c in classes],
             covered=[inputs.scope.covers(c.cluster_id, c.model) for c in classes],
+            everything=inputs.scope.everything,
             override_ids=[policy_id for policy_id, _ in overriding.of_classes],
             override_ranks=[rank for _, rank in overriding.of_classes],
             overridden_machines=[machine_id for machine_id, _ in overridden],

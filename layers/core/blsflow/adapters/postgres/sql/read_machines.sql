@@ -1,35 +1,59 @@
 -- name: read_machines
 -- All machines in scope, in blocks of up to 256 as domain/block.py has them: no row is decoded by the driver, one block is
 -- decided on while the next is read, and memory does not grow with the fleet. One plan serves all fleets: to plan it takes as
--- long as to read hundreds of machines. Each table is read once per block, by the ids of its machines in their order: that
--- walks along an index instead of descending it for every machine. The ids come by their numbers from 1 to 256 and each table
--- stands behind an offset, so that the planner knows how many they are and joins in whole. Every part of a record is
--- coalesced, or never null: a null part would make the record null, and string_agg would lose the machine without a word. Parts that stand
--- side by side are sent as one integer, and date_part counts in float8, since every call here is made once per machine; the
--- status is worked out wherever its name stands. Machines of a scope are looked for among the rows of a query: those are
--- hashed, an array that the plan does not know is gone through for every machine.
+-- long as to read hundreds of machines.
+--
+-- Spans first, of machines in the order of their ids. Of a whole tenant they are found one behind the other along an index, so
+-- that the first block can be decided on at once; nothing is asked of the tenant there that would make the planner expect fewer
+-- machines than there are. Any other scope is read class by class and sorted: no machine outside it is looked at. Machines of a
+-- scope are looked for among the rows of a query: those are hashed, an array that the plan does not know is gone through for
+-- every machine.
+--
+-- Then each table is read once per span, by the ids of its machines in their order: that walks along an index instead of
+-- descending it for every machine. The ids come by their numbers from 1 to 256 and each table stands behind an offset, so that
+-- the planner knows how many they are and joins in whole. Every part of a record is coalesced, or never null: a null part would
+-- make the record null, and string_agg would lose the machine without a word. Parts that stand side by side are sent as one
+-- integer, and date_part counts in float8, since every call here is made once per machine; the status is worked out wherever
+-- its name stands.
 select block.records, coalesce(block.figures, ''), coalesce(block.entries, ''), coalesce((
     select string_agg(int8send(p.id) || int8send(length(p.projects) / 8) || p.projects, ''::bytea)
     from smart_schedule_measured_projects p where p.id = any (block.measured)), '')
 from (
-    select min(id) as first_id, array_agg(id order by id) as ids, array_agg(place order by id) as places,
-           array_agg(held order by id) as helds, array_agg(overridden_by order by id) as overriding
-    from (
-        select m.id, kk.place, m.operator_hold::int as held,
-               case when coalesce(o.rank, 2147483647) < kk.override_rank then o.policy_id else kk.override_id
-               end as overridden_by,
-               (row_number() over (order by m.id) - 1) / 256 as number
-        from machines m
-        join unnest(:cluster_ids::bigint[], :models::text[], :covered::boolean[], :override_ids::bigint[],
-                    :override_ranks::int[]) with ordinality
-             as kk (cluster_id, model, covered, override_id, override_rank, place)
-             on kk.cluster_id = m.cluster_id and kk.model = m.model
-        left join unnest(:overridden_machines::bigint[], :overriding_policies::bigint[], :overriding_ranks::int[])
-             as o (machine_id, policy_id, rank) on o.machine_id = m.id
-        where m.tenant_id = :tenant_id and (kk.covered or m.id in (select unnest(:machine_ids::bigint[])))
-    ) numbered
-    group by number
-    order by 1
+    with recursive classes as (
+        select * from unnest(:cluster_ids::bigint[], :models::text[], :covered::boolean[]) with ordinality
+            as c (cluster_id, model, covered, place)
+    ), walk as (
+        select (-9223372036854775808)::bigint as last, null::bigint[] as ids, null::bigint[] as places, null::int[] as helds
+        where :everything::boolean
+        union all
+        select ahead.* from walk cross join lateral (
+            select max(m.id) filter (where m.tenant_id = :tenant_id),
+                   array_agg(m.id order by m.id) filter (where c.place is not null),
+                   array_agg(c.place order by m.id) filter (where c.place is not null),
+                   array_agg(m.operator_hold::int order by m.id) filter (where c.place is not null)
+            from (
+                select * from machines where (tenant_id, id) > (:tenant_id, walk.last) order by tenant_id, id limit 256
+            ) m
+            left join classes c on c.cluster_id = m.cluster_id and c.model = m.model and m.tenant_id = :tenant_id
+        ) ahead
+        where walk.last is not null
+    )
+    select ids, places, helds from walk where ids is not null
+    union all
+    (
+        select array_agg(id order by id), array_agg(place order by id), array_agg(held order by id)
+        from (
+            select m.id, c.place, m.operator_hold::int as held, (row_number() over (order by m.id) - 1) / 256 as number
+            from classes c
+            cross join lateral (
+                select * from machines m
+                where m.tenant_id = :tenant_id and m.cluster_id = c.cluster_id and m.model = c.model offset 0
+            ) m
+            where not :everything::boolean and (c.covered or m.id in (select unnest(:machine_ids::bigint[])))
+        ) numbered
+        group by number
+        order by number
+    )
 ) span
 cross join lateral (
     select string_agg(
@@ -60,8 +84,12 @@ cross join lateral (
            string_agg(b.entries, ''::bytea order by m.id) filter (where not fresh.so) as entries,
            array_agg(b.measured order by m.id) filter (where fresh.so) as measured
     from (
-        select span.ids[n] as id, span.places[n] as place, span.helds[n] as held, span.overriding[n] as overridden_by
+        select span.ids[n] as id, span.places[n] as place, span.helds[n] as held,
+               case when coalesce(o.rank, 2147483647) < (:override_ranks::int[])[span.places[n]]
+               then o.policy_id else (:override_ids::bigint[])[span.places[n]] end as overridden_by
         from generate_series(1, 256) n
+        left join unnest(:overridden_machines::bigint[], :overriding_policies::bigint[], :overriding_ranks::int[])
+             as o (machine_id, policy_id, rank) on o.machine_id = span.ids[n]
     ) m
     left join (
         select * from machine_mining_runtime where machine_id = any (span.ids) offset 0
