@@ -35,8 +35,9 @@ PROMPT_IS_KEPT_IN: Final = frozenset({"smart_schedule_schedules"})
 
 
 @pytest.fixture
-def watched(deployment: Deployment) -> Iterator[Deployment]:
-    """The functions with a canary for every secret that they are given."""
+def watched(deployment: Deployment, monkeypatch: pytest.MonkeyPatch) -> Iterator[Deployment]:
+    """The functions with a canary for every secret that they are given; whom nobody answers is not followed for long."""
+    monkeypatch.setattr("functions.reconcile.app._BUDGET_SEC", 4)
     at = deployment.address
     with closing(Session(at)) as admin:
         admin.run(f"create role canary login superuser password '{PASSWORD}'")
