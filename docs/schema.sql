@@ -178,12 +178,18 @@ begin
            coalesce(string_agg(float8send(coalesce(b.hashrate_hs, 'NaN')) || float8send(coalesce(b.power_w, 'NaN')),
                                ''::bytea order by b.project_id) filter (where b.project_id is not null), ''),
            coalesce(string_agg(int8send(b.project_id), ''::bytea order by b.project_id), ''),
-           case when not bool_or(b.flagged) then min(date_part('epoch', b.sampled_at)) else 'NaN' end,
-           case when not bool_or(b.flagged) then max(date_part('epoch', b.sampled_at)) else 'NaN' end
+           case when bool_and(not b.flagged and smart_schedule_plausible(b.hashrate_hs, b.power_w))
+                then min(date_part('epoch', b.sampled_at)) else 'NaN' end,
+           case when bool_and(not b.flagged and smart_schedule_plausible(b.hashrate_hs, b.power_w))
+                then max(date_part('epoch', b.sampled_at)) else 'NaN' end
     from unnest(machine_ids) as changed (id)
     left join smart_schedule_machine_project_benchmarks b on b.machine_id = changed.id
     group by changed.id;
 end $$;
+
+CREATE FUNCTION public.smart_schedule_plausible(hashrate_hs double precision, power_w double precision) RETURNS boolean
+    LANGUAGE sql IMMUTABLE
+    RETURN COALESCE(((hashrate_hs > (0)::double precision) AND (hashrate_hs < 'Infinity'::double precision) AND (power_w >= (10)::double precision) AND (power_w < 'Infinity'::double precision)), false);
 
 CREATE FUNCTION public.smart_schedule_samples(enabled boolean, archived_at timestamp with time zone, execution_mode text, max_benchmarks integer) RETURNS boolean
     LANGUAGE sql IMMUTABLE

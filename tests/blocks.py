@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import math
 import struct
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from blsflow.domain.block import Block
-from blsflow.domain.machine import FLAGGED, UNKNOWN
+from blsflow.domain.machine import UNKNOWN
+from blsflow.domain.prospects import Span, is_valid
 from blsflow.domain.record import HEAD_BYTES, pack
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from blsflow.domain.machine import Machine
-    from blsflow.domain.prospects import Span
+
+_ALWAYS: Final = Span(-math.inf, math.inf)
 
 
 def sent(machines: Iterable[tuple[Machine, int]], span: Span) -> Block:
@@ -23,10 +26,7 @@ def sent(machines: Iterable[tuple[Machine, int]], span: Span) -> Block:
     for machine, version in machines:
         record = pack(machine)
         projects = tuple(each.project_id for each in machine.benchmarks)
-        whole = not projects or any(
-            each.flags & FLAGGED or not span.oldest <= each.sampled_at <= span.newest
-            for each in machine.benchmarks
-        )
+        whole = not projects or not all(is_valid(each, span) for each in machine.benchmarks)
         number, oldest = 0, _oldest(machine)
         if whole:
             entries.append(record[HEAD_BYTES:])
@@ -41,7 +41,7 @@ def sent(machines: Iterable[tuple[Machine, int]], span: Span) -> Block:
 
 
 def _oldest(machine: Machine) -> float:
-    """The oldest time; unknown if a benchmark is flagged, or there is none."""
-    if not machine.benchmarks or any(each.flags & FLAGGED for each in machine.benchmarks):
+    """The oldest time; unknown if a benchmark is flagged or implausible, or there is none."""
+    if not machine.benchmarks or not all(is_valid(each, _ALWAYS) for each in machine.benchmarks):
         return UNKNOWN
     return min(each.sampled_at for each in machine.benchmarks)

@@ -10,6 +10,7 @@ import pytest
 
 from blsflow.adapters.postgres.connection import Session
 from blsflow.domain.machine import FLAGGED, SHARED, Benchmark, Machine
+from blsflow.domain.prospects import plausible
 from blsflow.domain.record import pack
 
 if TYPE_CHECKING:
@@ -71,12 +72,12 @@ def test_benchmarks_are_packed_as_they_are_written(session: Session) -> None:
 
 
 def test_what_a_tick_is_told_of_them_stands_beside_them(session: Session) -> None:
-    """R2.3, R3.10: which projects they are of, what was measured, and from when to when, unless one is flagged."""
+    """R2.3, R3.10: which projects they are of, what was measured, and from when to when, unless one is none to decide on."""
     session.run(
         _INSERT
         + " (1, 12, 2e14, 3000, to_timestamp(1600000000.25)), (1, 11, 1e14, 3050, to_timestamp(1500000000)),"
         " (2, 11, 1e14, 3000, to_timestamp(5)), (2, 12, 1e14, null, to_timestamp(6)), (3, 11, 1e14, 3000, now()),"
-        " (4, 11, 1e14, 3000, to_timestamp(7))"
+        " (4, 11, 1e14, 3000, to_timestamp(7)), (5, 11, 1e14, 3000, to_timestamp(8)), (5, 12, 1e14, 9.9, to_timestamp(8))"
     )
     session.run(
         "update smart_schedule_machine_project_benchmarks set flagged = true where (machine_id, project_id) = (2, 11)"
@@ -92,6 +93,7 @@ def test_what_a_tick_is_told_of_them_stands_beside_them(session: Session) -> Non
         2: ((11, 12), (1e14, 3000.0, 1e14, math.nan), math.nan, math.nan),
         3: ((), (), math.nan, math.nan),
         4: ((11,), (1e14, 3000.0), 7.0, 7.0),
+        5: ((11, 12), (1e14, 3000.0, 1e14, 9.9), math.nan, math.nan),
     }
     assert len(found) == len(told)
     for machine_id, said, figures, newest, measured, version, named in found:
@@ -104,6 +106,33 @@ def test_what_a_tick_is_told_of_them_stands_beside_them(session: Session) -> Non
     numbers = {machine_id: measured for machine_id, _, _, _, measured, _, _ in found}
     assert numbers[1] == numbers[2] != numbers[4]
     assert numbers[3] is None
+
+
+def _float8(value: float | None) -> str:
+    return "null" if value is None else f"'{value!r}'::float8"
+
+
+def test_figures_are_plausible_here_as_in_the_rules(session: Session) -> None:
+    """R2.3: what a tick is told that it may decide on is what the rules would take, to the last bit."""
+    hashrates = [None, -1.0, -0.0, 0.0, 5e-324, 1e14, 1.7976931348623157e308, math.inf, -math.inf, math.nan]
+    powers = [
+        None,
+        -10.0,
+        0.0,
+        math.nextafter(10.0, 0.0),
+        10.0,
+        3000.0,
+        1.7976931348623157e308,
+        math.inf,
+        math.nan,
+    ]
+    for hashrate_hs in hashrates:
+        for power_w in powers:
+            ((found,),) = session.run(
+                f"select smart_schedule_plausible({_float8(hashrate_hs)}, {_float8(power_w)})"
+            )
+            known = math.nan if hashrate_hs is None else hashrate_hs, math.nan if power_w is None else power_w
+            assert found is plausible(*known), (hashrate_hs, power_w)
 
 
 def test_what_is_not_packed_is_not_packed_anew(session: Session) -> None:

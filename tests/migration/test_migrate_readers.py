@@ -78,3 +78,27 @@ def test_ticks_read_on_while_benchmarks_get_their_first_versions(empty_database:
         reader.run("set lock_timeout = '1s'")
         assert reader.run("select version from smart_schedule_machine_benchmark_entries") == []
         session.run("rollback")
+
+
+def test_implausible_figures_of_before_are_no_longer_sent_as_figures(empty_database: DatabaseAddress) -> None:
+    """R2.3, R11.1: machines whose benchmarks were packed before come whole from then on, and no others."""
+    with closing(Session(empty_database)) as session:
+        for version, sql in migration_files():
+            if version.startswith("0020"):
+                session.run(
+                    "; ".join(_BENCHMARK.format(machine=m, project=p) for m in (1, 2, 3) for p in (1, 2))
+                )
+                session.run(
+                    "update smart_schedule_machine_project_benchmarks set power_w = 9.9 where machine_id = 2;"
+                    "update smart_schedule_machine_project_benchmarks set flagged = true where machine_id = 3"
+                )
+                before = session.run(_TOLD)
+            session.run(f"begin; {sql}; commit")
+        assert [row[1] for row in before] == [1.6e9, 1.6e9, None]
+        assert session.run(_TOLD) == [before[0], [2, None, None, True], before[2]]
+
+
+_TOLD = (
+    "select machine_id, nullif(oldest, 'NaN'), nullif(newest, 'NaN'), substr(said, 19, 8) = float8send(oldest)"
+    " from smart_schedule_machine_benchmark_entries order by 1"
+)

@@ -1,9 +1,9 @@
 """Machines as a tick reads them: in blocks, their benchmarks no longer than it needs them (R3.10).
 
 Each record's head is followed by ``>qqd``: a number for the projects that were measured, the version of the benchmarks
-(0: there is none), and the oldest sampled_at (NaN: one of them is flagged, or there is none). Of benchmarks that were all
-sampled within the span which the tick asked for, none of them flagged, only ``>dd`` each is sent, hashrate_hs and power_w:
-what else is known of them decides nothing. The benchmarks of the other machines, whose number is 0, are sent whole.
+(0: there is none), and the oldest sampled_at (NaN: one of them is flagged or implausible, or there is none). Of benchmarks
+that may all be decided on, sampled within the span which the tick asked for, only ``>dd`` each is sent, hashrate_hs and
+power_w: what else is known of them decides nothing. The benchmarks of the other machines, whose number is 0, are sent whole.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ import sys
 from array import array
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from blsflow.domain.machine import FLAGGED, UNKNOWN, Benchmark, Machine
-from blsflow.domain.prospects import NO_TIME
+from blsflow.domain.machine import UNKNOWN, Benchmark, Machine
+from blsflow.domain.prospects import NO_TIME, is_valid
 from blsflow.domain.record import BENCHMARK_BYTES, HEAD_BYTES, machine_of, pack, unpack
 
 if TYPE_CHECKING:
@@ -52,8 +52,8 @@ class Block(NamedTuple):
 class Alike(NamedTuple):
     """Machines of a block, side by side, on which the same projects were measured: those, that is, that may be decided on.
 
-    There are ``figures`` for each of the projects, the machines' hashrate_hs and then their power_w. ``entries`` are the
-    benchmarks of machines that came whole, with those that may not be decided on.
+    There are plausible ``figures`` for each of the projects, the machines' hashrate_hs and then their power_w. ``entries``
+    are the benchmarks of machines that came whole, with those that may not be decided on.
     """
 
     heads: Sequence[bytes]
@@ -183,13 +183,8 @@ def _group_by_group(machines: Alike, measured: list[_Measured]) -> Iterator[Alik
 
 
 def _usable(record: bytes, span: Span) -> tuple[tuple[int, ...], Sequence[float]]:
-    """The projects of benchmarks that may be decided on as far as times and flags go, and what was measured on each."""
-    oldest, newest = span
-    usable = [
-        each
-        for each in unpack(record)[0].benchmarks
-        if oldest <= each.sampled_at <= newest and not each.flags & FLAGGED
-    ]
+    """The projects of benchmarks that may be decided on, and what was measured on each."""
+    usable = [each for each in unpack(record)[0].benchmarks if is_valid(each, span)]
     figures = [figure for each in usable for figure in (each.hashrate_hs, each.power_w)]
     return tuple(each.project_id for each in usable), figures
 

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from blsflow.domain.machine import Status
 from blsflow.domain.prospects import TIE_RATIO, Prospects
 from blsflow.domain.record import HEAD_BYTES
-from blsflow.domain.units import MIN_HASHING_POWER_W
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -159,13 +158,7 @@ class Columns:
                 hashrate_hs * revenue - power_w * cost
                 for hashrate_hs, power_w, cost in zip(hashrates, powers, costs, strict=True)
             ]
-            # A NaN hides from min and max, but not from a sum; an infinite figure makes its net, or the sum, no number.
-            usable = (
-                min(hashrates) > 0
-                and min(powers) >= MIN_HASHING_POWER_W
-                and -math.inf < sum(of_project) < math.inf
-            )
-            if not usable:
+            if not -math.inf < sum(of_project) < math.inf:  # a NaN hides from min and max, but not from a sum
                 return None
             nets.append(of_project)
         return nets

@@ -190,8 +190,7 @@ select r.readings, mm.nameplate_hashrate_hs, mm.nameplate_power_w,
        (select coalesce(jsonb_agg(jsonb_build_array(b.hashrate_hs, b.power_w)), '[]')
         from smart_schedule_machine_project_benchmarks b join machines o on o.id = b.machine_id
         where o.tenant_id = m.tenant_id and o.model = m.model and o.id <> m.id and b.project_id = r.project_id
-          and b.shared_from is null and not b.flagged
-          and b.hashrate_hs > 0 and b.hashrate_hs < 'Infinity' and b.power_w >= 10 and b.power_w < 'Infinity'
+          and b.shared_from is null and not b.flagged and smart_schedule_plausible(b.hashrate_hs, b.power_w)
           and b.sampled_at > now() - make_interval(secs => :ttl_sec::integer)) as peers
 from smart_schedule_benchmark_runs r
 join machines m on m.id = r.machine_id
@@ -235,8 +234,8 @@ from smart_schedule_machine_project_benchmarks b
 join machines o on o.id = b.machine_id
 join smart_schedule_benchmark_runs r on r.id = :run_id::uuid and r.project_id = b.project_id
 join machines m on m.id = r.machine_id and m.model = o.model and m.tenant_id = o.tenant_id
-where b.shared_from is null and not b.flagged and b.hashrate_hs > 0 and b.hashrate_hs < 'Infinity'
-  and b.power_w >= 10 and b.power_w < 'Infinity' and b.sampled_at > now() - make_interval(secs => :ttl_sec::integer)
+where b.shared_from is null and not b.flagged and smart_schedule_plausible(b.hashrate_hs, b.power_w)
+  and b.sampled_at > now() - make_interval(secs => :ttl_sec::integer)
 
 -- name: machines_without_own
 -- Machines of the model that were never measured themselves on the project.

@@ -76,13 +76,11 @@ cross join lateral (
            || case when m.overridden_by = 0 and e.bits is null
               then '\x000000000000000000000000000000000000000000000000'::bytea
               else int8send(m.overridden_by) || coalesce(e.bits, '\x00000000000000000000000000000000') end
-           || case when fresh.so then b.said
-              else coalesce(overlay(b.said placing '\x0000000000000000'::bytea from 3),
-                            '\x0000000000000000000000000000000000007ff8000000000000') end,
+           || coalesce(b.said, '\x0000000000000000000000000000000000007ff8000000000000'),
            ''::bytea order by m.id) as records,
-           string_agg(b.figures, ''::bytea order by m.id) filter (where fresh.so) as figures,
-           string_agg(b.entries, ''::bytea order by m.id) filter (where not fresh.so) as entries,
-           array_agg(b.measured order by m.id) filter (where fresh.so) as measured
+           string_agg(b.figures, ''::bytea order by m.id) as figures,
+           string_agg(b.entries, ''::bytea order by m.id) as entries,
+           array_agg(b.measured order by m.id) filter (where b.measured is not null) as measured
     from (
         select span.ids[n] as id, span.places[n] as place, span.helds[n] as held,
                case when coalesce(o.rank, 2147483647) < (:override_ranks::int[])[span.places[n]]
@@ -132,11 +130,15 @@ cross join lateral (
         order by p.measured_at desc limit 1
     ) older on true
     left join (
-        select * from smart_schedule_machine_benchmark_entries where machine_id = any (span.ids) offset 0
+        select b.machine_id, case when b.so then b.figures end as figures, case when b.so then null else b.entries end as entries,
+               case when b.so then b.measured end as measured,
+               case when b.so then b.said else overlay(b.said placing '\x0000000000000000'::bytea from 3) end as said
+        from (
+            select *, oldest >= :sampled_from::double precision and newest <= :sampled_until::double precision
+                      and measured is not null as so
+            from smart_schedule_machine_benchmark_entries where machine_id = any (span.ids) offset 0
+        ) b
+        offset 0
     ) b on b.machine_id = m.id
-    cross join lateral (
-        select b.oldest >= :sampled_from::double precision and b.newest <= :sampled_until::double precision
-               and b.measured is not null as so
-    ) fresh
     where m.id is not null
 ) block

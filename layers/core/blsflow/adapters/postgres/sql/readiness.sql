@@ -17,8 +17,7 @@ with members as (
            (c.allowed or coalesce(e.allowed, false)) and not (c.denied or coalesce(e.denied, false)) as eligible, c.runnable,
            b.shared_from is not null as shared,
            case when b.machine_id is null then 'missing'
-                when b.flagged or b.hashrate_hs is null or b.power_w is null
-                     or not (b.hashrate_hs > 0 and b.hashrate_hs < 'Infinity' and b.power_w >= 10 and b.power_w < 'Infinity')
+                when b.flagged or not smart_schedule_plausible(b.hashrate_hs, b.power_w)
                      or b.sampled_at > now() + interval '30 seconds' then 'invalid'
                 when b.sampled_at < now() - make_interval(secs => :benchmark_ttl_sec::integer) then 'expired'
                 else 'valid' end as benchmark
