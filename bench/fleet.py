@@ -19,7 +19,7 @@ from tests.integration.fleets import decide_waiting, make_machines, make_market,
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from blsflow.adapters.postgres.connection import DatabaseAddress
+    from blsflow.adapters.postgres.address import DatabaseAddress
     from blsflow.flow.decide import DecideReport
 
 SERVER_SETTINGS: Final = {

@@ -14,7 +14,7 @@ from local.plots import Plot
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from blsflow.adapters.postgres.connection import DatabaseAddress
+    from blsflow.adapters.postgres.address import DatabaseAddress
 
 SIZES: Final = (10_000, 50_000, 100_000, 200_000)
 MOST_MB: Final = 96

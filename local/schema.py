@@ -17,7 +17,7 @@ from blsflow.adapters.postgres.migrate import migrate
 from local.stack.postgres import EmbeddedPostgres, installed_binaries
 
 if TYPE_CHECKING:
-    from blsflow.adapters.postgres.connection import DatabaseAddress
+    from blsflow.adapters.postgres.address import DatabaseAddress
 
 SCHEMA_FILE = Path(__file__).resolve().parents[1] / "docs" / "schema.sql"
 

@@ -36,7 +36,7 @@ from local.stack.postgres import EmbeddedPostgres
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from blsflow.adapters.postgres.connection import DatabaseAddress
+    from blsflow.adapters.postgres.address import DatabaseAddress
 
 TOKEN: Final = "simulated"  # noqa: S105 - the simulators' own
 SCAN_EVERY_SEC: Final = 5

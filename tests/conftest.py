@@ -14,12 +14,14 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import settings
 
-from blsflow.adapters.postgres.connection import DatabaseAddress, Session
+from blsflow.adapters.postgres.connection import Session
 from blsflow.adapters.postgres.migrate import migrate
 from local.stack.postgres import EmbeddedPostgres
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from blsflow.adapters.postgres.address import DatabaseAddress
 
 TEMPLATE = "blsflow_template"
 MEMORY = Path("/dev/shm")  # noqa: S108 - where Linux keeps files in memory

@@ -15,12 +15,13 @@ import pg8000.dbapi
 import psycopg
 
 from bench.measuring import seconds
-from blsflow.adapters.postgres.connection import literal
+from blsflow.adapters.postgres.statements import literal
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from blsflow.adapters.postgres.connection import DatabaseAddress, Session
+    from blsflow.adapters.postgres.address import DatabaseAddress
+    from blsflow.adapters.postgres.connection import Session
 
 REVENUES: Final = [(0.08 + project * 0.0005) * 7.2 / 1e12 for project in range(1, 11)]
 """CNY per H/s and day of the projects 1 to 10, as `tests.integration.fleets` prices them."""

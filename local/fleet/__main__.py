@@ -13,7 +13,8 @@ from typing import Final
 
 import pg8000.native
 
-from blsflow.adapters.postgres.connection import parse_address, tls_context, translated
+from blsflow.adapters.postgres.address import parse_address, tls_context
+from blsflow.adapters.postgres.connection import translated
 from blsflow.domain.errors import BlsflowError
 from blsflow.settings import InvalidSetting, read_settings
 from local.fleet.seed import seed

@@ -20,7 +20,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from blsflow.adapters.postgres.connection import DatabaseAddress
+from blsflow.adapters.postgres.address import DatabaseAddress
 from local.stack.processes import free_port
 from local.stack.signals import signals_deferred
 

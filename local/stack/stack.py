@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from blsflow.adapters.postgres.connection import DatabaseAddress, Session
+from blsflow.adapters.postgres.connection import Session
 from local.stack.deploy import build, deploy, host_target
 from local.stack.emulator import Emulator
 from local.stack.postgres import EmbeddedPostgres
@@ -18,6 +18,8 @@ from local.stack.signals import signals_deferred, stop_signals_unwind
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
+
+    from blsflow.adapters.postgres.address import DatabaseAddress
 
 DATABASE_NAME = "blsflow"
 DATABASE_SECRET = "blsflow/database"  # noqa: S105 - a name

@@ -23,7 +23,7 @@ from local.simulators.world import World
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from blsflow.adapters.postgres.connection import DatabaseAddress
+    from blsflow.adapters.postgres.address import DatabaseAddress
 
 MACHINES = 400
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections import Counter
     from collections.abc import Iterator, Mapping
 
-    from blsflow.adapters.postgres.connection import DatabaseAddress
+    from blsflow.adapters.postgres.address import DatabaseAddress
 
 PROMPT: Final = "canary-prompt-41c7: what changed?"
 EXECUTION_TOKEN: Final = "canary-token-77d0"

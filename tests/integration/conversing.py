@@ -15,7 +15,7 @@ from tests.integration.scene import TOKEN, CrashPlan, Scene, _queue
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from blsflow.adapters.postgres.connection import DatabaseAddress
+    from blsflow.adapters.postgres.address import DatabaseAddress
     from blsflow.bootstrap import Application
     from blsflow.ports.people import Cancelled, OccurrenceRow, RequestedRun
 

@@ -20,7 +20,7 @@ from tests.integration.control_scenes import look, seeded, services
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from blsflow.adapters.postgres.connection import DatabaseAddress
+    from blsflow.adapters.postgres.address import DatabaseAddress
 
 EVENTS = Path(__file__).parents[2] / "events"
 REQUEST_ID = "8f507cfc-55b1-4f0e-9d24-7a9f6d1d2c33"

@@ -10,7 +10,7 @@ from tests.integration.scene import Scene
 from tests.integration.state_machine import StateMachine
 
 if TYPE_CHECKING:
-    from blsflow.adapters.postgres.connection import DatabaseAddress
+    from blsflow.adapters.postgres.address import DatabaseAddress
     from blsflow.ports.sampling import RequestedBenchmark
 
 QUICK = {"BENCHMARK_SAMPLE_WINDOW_SEC": "60", "BLSFLOW_SCHEDULER_BENCHMARK_WARM_UP_SEC": "10"}

@@ -13,7 +13,7 @@ from tests.integration.control_scenes import connect
 if TYPE_CHECKING:
     import pg8000.native
 
-    from blsflow.adapters.postgres.connection import DatabaseAddress
+    from blsflow.adapters.postgres.address import DatabaseAddress
 
 NORTH, SOUTH = "north-mining", "south-mining"
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from pg8000.native import to_statement
 
-from blsflow.adapters.postgres.connection import literal
+from blsflow.adapters.postgres.statements import literal
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -17,7 +17,7 @@ from uuid import UUID
 import pg8000.native
 
 from blsflow.adapters.inline import InlineQueue
-from blsflow.adapters.postgres.connection import DatabaseAddress, Session
+from blsflow.adapters.postgres.connection import Session
 from blsflow.adapters.postgres.doctor import examine
 from blsflow.adapters.postgres.store import PostgresStore
 from blsflow.bootstrap import Application, application_from
@@ -29,6 +29,8 @@ from local.simulators.world import World
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
     from io import RawIOBase
+
+    from blsflow.adapters.postgres.address import DatabaseAddress
 
 TOKEN = "t"
 HASHRATE_HS = 1e14

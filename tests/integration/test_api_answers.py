@@ -17,7 +17,7 @@ from tests.integration.api_scene import Api
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from blsflow.adapters.postgres.connection import DatabaseAddress
+    from blsflow.adapters.postgres.address import DatabaseAddress
 
 ANN = Api(tenant=NORTH)
 BOUND = 8_000

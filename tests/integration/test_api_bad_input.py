@@ -16,7 +16,7 @@ from tests.integration.api_scene import Answered, Api
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from blsflow.adapters.postgres.connection import DatabaseAddress
+    from blsflow.adapters.postgres.address import DatabaseAddress
 
 ANN = Api(tenant="north-mining")
 IDS = {"policy_id": 1, "schedule_id": 6}

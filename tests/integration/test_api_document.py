@@ -22,7 +22,7 @@ from tests.integration.api_scene import ALL_SCOPES, Api
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from blsflow.adapters.postgres.connection import DatabaseAddress
+    from blsflow.adapters.postgres.address import DatabaseAddress
 
 every_operation = pytest.mark.parametrize("operation", operations(), ids=str)
 OPEN = {"read_health", "openapi"}

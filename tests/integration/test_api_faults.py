@@ -29,7 +29,7 @@ from tests.integration.api_scene import Answered, Api
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from blsflow.adapters.postgres.connection import DatabaseAddress
+    from blsflow.adapters.postgres.address import DatabaseAddress
 
 ANN = Api(tenant=NORTH)
 CANARY = "canary-cause-902b"

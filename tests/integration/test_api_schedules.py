@@ -17,7 +17,7 @@ from tests.integration.control_scenes import connect
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from blsflow.adapters.postgres.connection import DatabaseAddress
+    from blsflow.adapters.postgres.address import DatabaseAddress
 
 ANN = Api(tenant=NORTH)
 POLICY_TICK = 1

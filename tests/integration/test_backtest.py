@@ -15,7 +15,7 @@ from tests.integration.scene import HASHRATE_HS, Scene
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from blsflow.adapters.postgres.connection import DatabaseAddress
+    from blsflow.adapters.postgres.address import DatabaseAddress
 
 MACHINES = 3
 SINCE = datetime(2026, 7, 1, tzinfo=UTC)

@@ -16,7 +16,7 @@ from blsflow.domain.record import pack
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from blsflow.adapters.postgres.connection import DatabaseAddress
+    from blsflow.adapters.postgres.address import DatabaseAddress
 
 _INSERT = (
     "insert into smart_schedule_machine_project_benchmarks"

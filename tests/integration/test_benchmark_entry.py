@@ -16,7 +16,7 @@ from tests.integration.lab import Lab
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from blsflow.adapters.postgres.connection import DatabaseAddress
+    from blsflow.adapters.postgres.address import DatabaseAddress
     from tests.integration.handler_scenes import Deployment
 
 __all__ = ["deployment"]

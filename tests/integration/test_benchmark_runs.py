@@ -17,7 +17,7 @@ from tests.integration.state_machine import DEFINITION, Stopped
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from blsflow.adapters.postgres.connection import DatabaseAddress
+    from blsflow.adapters.postgres.address import DatabaseAddress
 
 STATES = json.loads(DEFINITION.read_text())["States"]
 TASKS = [name for name, state in STATES.items() if state["Type"] == "Task"]

@@ -13,7 +13,7 @@ from tests.integration.racing import at_once
 from tests.integration.scene import Scene
 
 if TYPE_CHECKING:
-    from blsflow.adapters.postgres.connection import DatabaseAddress
+    from blsflow.adapters.postgres.address import DatabaseAddress
 
 RUNS = {1: UUID(int=1), 2: UUID(int=2)}
 """A measured run per machine, of the project of the same number."""

@@ -14,7 +14,7 @@ from tests.integration.scene import Scene
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from blsflow.adapters.postgres.connection import DatabaseAddress
+    from blsflow.adapters.postgres.address import DatabaseAddress
 
 _MACHINE: Final = 2
 _DAY_SEC: Final = 86_400

@@ -13,7 +13,7 @@ from tests.integration.conversing import RUN_SEC, ConversationScene
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from blsflow.adapters.postgres.connection import DatabaseAddress
+    from blsflow.adapters.postgres.address import DatabaseAddress
 
 _SOON = 3
 

@@ -14,7 +14,7 @@ from tests.integration.conversing import LOST_SENDER_SEC, RUN_SEC, ConversationS
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from blsflow.adapters.postgres.connection import DatabaseAddress
+    from blsflow.adapters.postgres.address import DatabaseAddress
 
 _SOON = 3
 

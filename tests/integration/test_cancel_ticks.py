@@ -12,7 +12,7 @@ from tests.integration.conversing import LOST_SENDER_SEC, ConversationScene
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from blsflow.adapters.postgres.connection import DatabaseAddress
+    from blsflow.adapters.postgres.address import DatabaseAddress
 
 
 @pytest.fixture

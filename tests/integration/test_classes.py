@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from blsflow.adapters.postgres.connection import Session, statements
+from blsflow.adapters.postgres.connection import Session
+from blsflow.adapters.postgres.statements import statements
 from blsflow.adapters.postgres.store import PostgresStore
 from blsflow.domain.gates import Gates
 from tests.integration.plans import WHATEVER_THE_VALUES, explained, nodes, rows_read
@@ -16,7 +17,7 @@ from tests.integration.plans import WHATEVER_THE_VALUES, explained, nodes, rows_
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from blsflow.adapters.postgres.connection import DatabaseAddress
+    from blsflow.adapters.postgres.address import DatabaseAddress
 
 CLUSTERS, MODELS, MACHINES = 5, 3, 6_000
 _GATES = Gates(execute_enabled=False, executor_configured=False)

@@ -10,7 +10,7 @@ from tests.integration.control_scenes import NORTH, look
 from tests.integration.test_cli_online import blsflow, deployed, fleet  # noqa: F401 - fixtures
 
 if TYPE_CHECKING:
-    from blsflow.adapters.postgres.connection import DatabaseAddress
+    from blsflow.adapters.postgres.address import DatabaseAddress
     from tests.integration.test_cli_online import Command
 
 _MINING = (

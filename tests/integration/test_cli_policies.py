@@ -13,7 +13,7 @@ from tests.integration.control_scenes import environment, look, seeded
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from blsflow.adapters.postgres.connection import DatabaseAddress
+    from blsflow.adapters.postgres.address import DatabaseAddress
 
 SAMPLE = Path(__file__).parents[2] / "examples" / "policy_profit_guard.json"
 

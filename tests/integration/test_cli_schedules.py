@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from blsflow.adapters.postgres.connection import DatabaseAddress
+    from blsflow.adapters.postgres.address import DatabaseAddress
 
 TOKEN = "simulated"
 FAR_OFF = {"kind": "once", "at": "2999-01-01T00:00:00", "time_zone": "Asia/Shanghai"}

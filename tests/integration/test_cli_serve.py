@@ -13,13 +13,15 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
-from blsflow.adapters.postgres.connection import DatabaseAddress, Session
+from blsflow.adapters.postgres.connection import Session
 from blsflow.adapters.postgres.migrate import migrate
 from local.stack.postgres import EmbeddedPostgres
 from tests.integration.control_scenes import PROFIT_GUARD, environment, look, seeded, services
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+
+    from blsflow.adapters.postgres.address import DatabaseAddress
 
 _LONGEST_SEC: Final = 40
 _COMMAND: Final = (sys.executable, "-c", "from blsflow_cli.main import run; run()")

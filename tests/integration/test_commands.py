@@ -17,7 +17,7 @@ from tests.integration.counting import counting_store
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from blsflow.adapters.postgres.connection import DatabaseAddress
+    from blsflow.adapters.postgres.address import DatabaseAddress
 
 
 @pytest.fixture

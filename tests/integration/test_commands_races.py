@@ -15,7 +15,7 @@ from tests.integration.scene import COIN_A, CrashPlan, Killed
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from blsflow.adapters.postgres.connection import DatabaseAddress
+    from blsflow.adapters.postgres.address import DatabaseAddress
     from blsflow.flow.commands import SentCommand
 
 _FEW = 3

@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from blsflow.adapters.postgres import connection
-from blsflow.adapters.postgres.connection import DatabaseAddress, Session, as_array, literal
+from blsflow.adapters.postgres.address import DatabaseAddress
+from blsflow.adapters.postgres.connection import Session
 from blsflow.adapters.postgres.copying import RecordReader
+from blsflow.adapters.postgres.statements import as_array, literal
 from blsflow.ports.errors import InvariantBroken, StoreConflict, StoreError, StoreUnavailable
 
 if TYPE_CHECKING:

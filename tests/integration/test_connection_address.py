@@ -4,7 +4,7 @@ import traceback
 
 import pytest
 
-from blsflow.adapters.postgres.connection import DatabaseAddress, parse_address
+from blsflow.adapters.postgres.address import DatabaseAddress, parse_address
 from blsflow.settings import InvalidSetting
 
 

@@ -17,7 +17,7 @@ from blsflow.ports.errors import InvariantBroken, StoreError, StoreUnavailable
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from blsflow.adapters.postgres.connection import DatabaseAddress
+    from blsflow.adapters.postgres.address import DatabaseAddress
 
 _INSERT = "insert into kept values (77)"
 _AGAIN = "insert into kept values (1)"

@@ -15,7 +15,8 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from blsflow.adapters.postgres.connection import DatabaseAddress, Session
+from blsflow.adapters.postgres.address import DatabaseAddress
+from blsflow.adapters.postgres.connection import Session
 from blsflow.ports.errors import StoreUnavailable
 
 if TYPE_CHECKING:

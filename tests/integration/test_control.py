@@ -15,7 +15,7 @@ from tests.integration.control_scenes import NO_POLICY, NORTH, PROFIT_GUARD, Who
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from blsflow.adapters.postgres.connection import DatabaseAddress
+    from blsflow.adapters.postgres.address import DatabaseAddress
 
 WHO: Final[Who] = {"by": "kim", "why": "a test"}
 ATTEMPT = uuid.UUID("0199c5c2-7d4a-7c3e-9f60-6f1a2b3c4d5e")

@@ -12,7 +12,7 @@ from blsflow.flow.versions import VersionConflict
 from tests.integration.scene import Scene
 
 if TYPE_CHECKING:
-    from blsflow.adapters.postgres.connection import DatabaseAddress
+    from blsflow.adapters.postgres.address import DatabaseAddress
 
 
 def test_a_mode_is_set_on_the_record_and_stops_what_was_decided_under_another(

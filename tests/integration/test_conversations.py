@@ -13,7 +13,7 @@ from tests.integration.conversing import ALERT_SEC, LOST_SENDER_SEC, RUN_SEC, Co
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from blsflow.adapters.postgres.connection import DatabaseAddress
+    from blsflow.adapters.postgres.address import DatabaseAddress
 
 
 @pytest.fixture

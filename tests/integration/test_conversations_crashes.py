@@ -13,7 +13,7 @@ from tests.integration.scene import CrashPlan, Killed
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from blsflow.adapters.postgres.connection import DatabaseAddress
+    from blsflow.adapters.postgres.address import DatabaseAddress
 
 _PERIOD_SEC = 900
 _RULE = {"kind": "interval", "every_sec": _PERIOD_SEC, "time_zone": "UTC"}

@@ -20,7 +20,7 @@ from blsflow.ports.errors import InvariantBroken
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from blsflow.adapters.postgres.connection import DatabaseAddress
+    from blsflow.adapters.postgres.address import DatabaseAddress
 
 AT = datetime(2026, 3, 1, 23, 59, 59, 999_999, tzinfo=UTC)
 VERSION = 2**41

@@ -14,7 +14,7 @@ from tests.integration.scene import CrashPlan, Killed, Scene
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from blsflow.adapters.postgres.connection import DatabaseAddress
+    from blsflow.adapters.postgres.address import DatabaseAddress
 
 _FEW = 3
 

@@ -29,7 +29,7 @@ from tests.integration.scene import COIN_B, Scene
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from blsflow.adapters.postgres.connection import DatabaseAddress
+    from blsflow.adapters.postgres.address import DatabaseAddress
 
 _MACHINES = 3
 

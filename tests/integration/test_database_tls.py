@@ -15,13 +15,15 @@ import pytest
 from moto import mock_aws
 
 from blsflow.adapters import aws
-from blsflow.adapters.postgres.connection import DatabaseAddress, Session
+from blsflow.adapters.postgres.connection import Session
 from blsflow.bootstrap import Application, application_from
 from blsflow.ports.errors import StoreError, StoreUnavailable
 from tests.integration.debian import Authority, TlsServer, debian_binaries
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from blsflow.adapters.postgres.address import DatabaseAddress
 
 _BINARIES = debian_binaries()
 pytestmark = pytest.mark.skipif(

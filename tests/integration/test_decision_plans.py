@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from blsflow.adapters.postgres.connection import Session, statements
+from blsflow.adapters.postgres.connection import Session
+from blsflow.adapters.postgres.statements import statements
 from blsflow.adapters.postgres.ticks import LOOKING_UP, MOST_TICKS
 from tests.integration.fleets import make_machines, make_market
 from tests.integration.plans import WHATEVER_THE_VALUES, explained, nodes, vacuum
@@ -19,7 +20,7 @@ from tests.integration.plans import WHATEVER_THE_VALUES, explained, nodes, vacuu
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from blsflow.adapters.postgres.connection import DatabaseAddress
+    from blsflow.adapters.postgres.address import DatabaseAddress
 
 POLICIES = 1_000
 MINUTES = 21

@@ -18,7 +18,7 @@ from tests.integration.scene import Scene
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from blsflow.adapters.postgres.connection import DatabaseAddress
+    from blsflow.adapters.postgres.address import DatabaseAddress
 
 PATIENCE = timedelta(minutes=15)
 ATTEMPT = "0199c5c2-7d4a-7c3e-9f60-6f1a2b3c4d5e"

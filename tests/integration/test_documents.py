@@ -18,7 +18,7 @@ from blsflow.domain.tariff import TariffPrice, price_in_force
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from blsflow.adapters.postgres.connection import DatabaseAddress
+    from blsflow.adapters.postgres.address import DatabaseAddress
     from blsflow.adapters.postgres.transaction import PostgresTransaction
     from blsflow.domain.inputs import ClusterInput, TickInputs
 

@@ -22,7 +22,7 @@ from tests.integration.control_scenes import (
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from blsflow.adapters.postgres.connection import DatabaseAddress
+    from blsflow.adapters.postgres.address import DatabaseAddress
     from blsflow.bootstrap import Application
 
 TABLES = (

@@ -16,7 +16,7 @@ from tests.integration.scene import COIN_A, Scene
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from blsflow.adapters.postgres.connection import DatabaseAddress
+    from blsflow.adapters.postgres.address import DatabaseAddress
     from blsflow.flow.dry_run import DryRun
 
 LIMIT = 10

@@ -15,7 +15,7 @@ from local.stack.processes import REPOSITORY
 from tests.integration.control_scenes import environment, look, seeded
 
 if TYPE_CHECKING:
-    from blsflow.adapters.postgres.connection import DatabaseAddress
+    from blsflow.adapters.postgres.address import DatabaseAddress
 
 _BLOCK = re.compile(r"\n## A first policy\n.*?```sh\n(.*?)```", re.DOTALL)
 _FAILED = 2

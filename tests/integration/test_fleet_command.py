@@ -12,7 +12,7 @@ from tests.integration.control_scenes import environment, look
 if TYPE_CHECKING:
     import pytest
 
-    from blsflow.adapters.postgres.connection import DatabaseAddress
+    from blsflow.adapters.postgres.address import DatabaseAddress
 
 COLUMNS = """
 select table_name, column_name from information_schema.columns

@@ -14,7 +14,7 @@ from tests.integration.scene import COIN_A, COIN_B, Scene
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from blsflow.adapters.postgres.connection import DatabaseAddress
+    from blsflow.adapters.postgres.address import DatabaseAddress
 
 _OPEN = "select cause from smart_schedule_freezes where lifted_at is null"
 _LIVE_LOCKS = "select count(*) from smart_schedule_machine_locks where freed_at is null"

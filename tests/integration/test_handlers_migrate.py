@@ -18,7 +18,7 @@ from tests.integration.handler_scenes import Deployment, sample
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from blsflow.adapters.postgres.connection import DatabaseAddress
+    from blsflow.adapters.postgres.address import DatabaseAddress
 
 VERSIONS = [version for version, _ in migration_files()]
 ANSWER_FIELDS = {"Status", "Reason", "PhysicalResourceId", "StackId", "RequestId", "LogicalResourceId"}

@@ -18,7 +18,7 @@ from tests.integration.conversing import ConversationScene
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from blsflow.adapters.postgres.connection import DatabaseAddress
+    from blsflow.adapters.postgres.address import DatabaseAddress
 
 AT = datetime(2026, 3, 8, 7, tzinfo=UTC)
 ROWS = 240_000

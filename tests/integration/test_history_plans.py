@@ -24,7 +24,7 @@ from tests.integration.plans import WHATEVER_THE_VALUES, explained, nodes, rows_
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from blsflow.adapters.postgres.connection import DatabaseAddress
+    from blsflow.adapters.postgres.address import DatabaseAddress
 
 TENANTS = 4
 SCHEDULES = 60

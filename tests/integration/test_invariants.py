@@ -15,7 +15,7 @@ from blsflow.ports.errors import InvariantBroken
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from blsflow.adapters.postgres.connection import DatabaseAddress
+    from blsflow.adapters.postgres.address import DatabaseAddress
 
 _UUID = "00000000-0000-0000-0000-00000000000"
 

@@ -17,7 +17,7 @@ from tests.integration.commanding import FOREIGN, CommandScene
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from blsflow.adapters.postgres.connection import DatabaseAddress
+    from blsflow.adapters.postgres.address import DatabaseAddress
     from blsflow.domain.pages import Page
 
 WHO = {"by": "kim", "why": "board replaced"}

@@ -21,7 +21,7 @@ from tests.integration.standing import StandingScene
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from blsflow.adapters.postgres.connection import DatabaseAddress
+    from blsflow.adapters.postgres.address import DatabaseAddress
 
 _BRIEFLY = settings(max_examples=15, stateful_step_count=30, derandomize=True)
 _serial = itertools.count(1)

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     import pg8000.native
 
-    from blsflow.adapters.postgres.connection import DatabaseAddress
+    from blsflow.adapters.postgres.address import DatabaseAddress
 
 
 class Stream:

@@ -6,12 +6,16 @@ import socket
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
-from blsflow.adapters.postgres.connection import DatabaseAddress, Session
+from blsflow.adapters.postgres.connection import Session
 from blsflow.ports.errors import StoreError
 from local.stack.postgres import EmbeddedPostgres
+
+if TYPE_CHECKING:
+    from blsflow.adapters.postgres.address import DatabaseAddress
 
 
 def test_a_stopped_server_is_gone_with_its_data() -> None:

@@ -21,7 +21,7 @@ from tests.integration.plans import explained, nodes, rows_read
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from blsflow.adapters.postgres.connection import DatabaseAddress
+    from blsflow.adapters.postgres.address import DatabaseAddress
 
 ROWS = 200_000
 OTHERS = 200

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
     import pg8000.native
 
-    from blsflow.adapters.postgres.connection import DatabaseAddress
+    from blsflow.adapters.postgres.address import DatabaseAddress
     from blsflow.ports.logs import LogPage
     from blsflow.ports.store import Store, Transaction
 

@@ -16,7 +16,7 @@ from blsflow.flow.ticks import UnknownMachine, machine_history
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from blsflow.adapters.postgres.connection import DatabaseAddress
+    from blsflow.adapters.postgres.address import DatabaseAddress
     from blsflow.ports.store import Store
 
 TICKS = 60

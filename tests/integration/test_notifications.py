@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from blsflow.adapters.postgres.connection import Session, statements
+from blsflow.adapters.postgres.connection import Session
 from blsflow.adapters.postgres.notifications import PLANNED_BY_VALUES
+from blsflow.adapters.postgres.statements import statements
 from blsflow.adapters.postgres.store import _AS, _BEGIN, PostgresStore
 from blsflow.domain.errors import InvalidDocument
 from blsflow.domain.notifications import NotificationQuery
@@ -22,7 +23,7 @@ from tests.integration.racing import at_once
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from blsflow.adapters.postgres.connection import DatabaseAddress
+    from blsflow.adapters.postgres.address import DatabaseAddress
     from blsflow.ports.people import NotificationRow
     from blsflow.ports.store import Store
 

@@ -19,7 +19,7 @@ from tests.integration.scene import CrashPlan, Killed, Scene
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from blsflow.adapters.postgres.connection import DatabaseAddress
+    from blsflow.adapters.postgres.address import DatabaseAddress
     from blsflow.bootstrap import Application
     from blsflow.flow.notify import NotifyReport
     from blsflow.ports.services import NotificationMessage

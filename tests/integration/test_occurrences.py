@@ -18,7 +18,7 @@ from tests.integration.scene import _queue
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from blsflow.adapters.postgres.connection import DatabaseAddress
+    from blsflow.adapters.postgres.address import DatabaseAddress
 
 
 @pytest.fixture

@@ -22,7 +22,7 @@ from tests.integration.racing import at_once
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from blsflow.adapters.postgres.connection import DatabaseAddress
+    from blsflow.adapters.postgres.address import DatabaseAddress
     from blsflow.ports.store import Store
     from tests.integration.control_scenes import Who
 

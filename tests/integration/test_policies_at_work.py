@@ -18,7 +18,7 @@ from tests.integration.scene import COIN_A, COIN_B, Scene
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from blsflow.adapters.postgres.connection import DatabaseAddress
+    from blsflow.adapters.postgres.address import DatabaseAddress
     from blsflow.flow.readiness import Readiness
     from blsflow.ports.store import Store
 

@@ -18,7 +18,7 @@ from tests.integration.policy_scenes import ACME, make_world
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from blsflow.adapters.postgres.connection import DatabaseAddress
+    from blsflow.adapters.postgres.address import DatabaseAddress
 
 TABLES = ("policy_groups", "policy_scopes", "policy_candidates", "policy_windows", "schedules", "log_events")
 EDGES = [-1, 0, 1, 2, 2**31 - 1, 2**31, 2**63 - 1, 2**63, 10**400]

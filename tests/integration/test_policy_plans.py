@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from blsflow.adapters.postgres.connection import Session, statements
+from blsflow.adapters.postgres.connection import Session
 from blsflow.adapters.postgres.history import IN_ORDER
+from blsflow.adapters.postgres.statements import statements
 from blsflow.domain.block import machines_of
 from blsflow.domain.decide import Rules
 from blsflow.domain.gates import Gates
@@ -33,7 +34,7 @@ from tests.integration.plans import OF_A_TICK, WHATEVER_THE_VALUES, explained, n
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from blsflow.adapters.postgres.connection import DatabaseAddress
+    from blsflow.adapters.postgres.address import DatabaseAddress
     from blsflow.domain.block import Block
     from blsflow.domain.machine import Machine
     from tests.integration.plans import Plan

@@ -15,7 +15,7 @@ from tests.integration.scene import COIN_A, COIN_B, HASHRATE_HS, Scene
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from blsflow.adapters.postgres.connection import DatabaseAddress
+    from blsflow.adapters.postgres.address import DatabaseAddress
 
 _FETCHES = "select outcome, prices from smart_schedule_profit_fetches order by id"
 _RUNNING = "select distinct project_id from machine_mining_runtime"

@@ -13,7 +13,7 @@ from tests.integration.scene import CrashPlan, Killed, Scene
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from blsflow.adapters.postgres.connection import DatabaseAddress
+    from blsflow.adapters.postgres.address import DatabaseAddress
 
 _TOLD = "select params from smart_schedule_outbox where code = 'repeated_job_failure' order by id"
 

@@ -15,7 +15,7 @@ from tests.integration.scene import Scene
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from blsflow.adapters.postgres.connection import DatabaseAddress
+    from blsflow.adapters.postgres.address import DatabaseAddress
 
 MACHINES = 3
 TEN_MINUTES = 600

@@ -18,7 +18,7 @@ from tests.integration.racing import at_once
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from blsflow.adapters.postgres.connection import DatabaseAddress
+    from blsflow.adapters.postgres.address import DatabaseAddress
 
 _ROWS = "select tenant_id, key, answer from smart_schedule_requests order by tenant_id, key"
 

@@ -11,7 +11,7 @@ from tests.integration.scene import Scene
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from blsflow.adapters.postgres.connection import DatabaseAddress
+    from blsflow.adapters.postgres.address import DatabaseAddress
 
 _COUNTS = (
     "select (select count(*) from smart_schedule_ticks), (select count(*) from smart_schedule_attempts),"

@@ -16,7 +16,7 @@ from tests.integration.conversing import EVERY_MINUTE, RUN_SEC, TARGET, Conversa
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from blsflow.adapters.postgres.connection import DatabaseAddress
+    from blsflow.adapters.postgres.address import DatabaseAddress
 
 _OF_SCHEDULE = (
     "select origin, state, reason from smart_schedule_occurrences where schedule_id = {} order by id"

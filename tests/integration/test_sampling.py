@@ -14,7 +14,7 @@ from tests.integration.scene import COIN_A
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from blsflow.adapters.postgres.connection import DatabaseAddress
+    from blsflow.adapters.postgres.address import DatabaseAddress
 
 FREEZE = (
     "insert into smart_schedule_freezes (policy_id, tenant_id, cause, frozen_at, frozen_by)"

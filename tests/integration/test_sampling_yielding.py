@@ -11,7 +11,7 @@ from tests.integration.lab import SECOND_POLICY, Lab
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from blsflow.adapters.postgres.connection import DatabaseAddress
+    from blsflow.adapters.postgres.address import DatabaseAddress
 
 ABOVE = SECOND_POLICY.format(mode="execute", priority=9)
 WITHOUT_SAMPLING = "update smart_schedule_policy_groups set max_benchmarks = 0 where id = 2"

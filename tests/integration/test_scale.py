@@ -19,7 +19,7 @@ from tests.rules import REPOSITORY
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from blsflow.adapters.postgres.connection import DatabaseAddress
+    from blsflow.adapters.postgres.address import DatabaseAddress
     from blsflow.flow.decide import DecideReport
 
 # Ten exchanges in the tick's own transaction, and one to note that its attempts were enqueued; a COPY into the server is two

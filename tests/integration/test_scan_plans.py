@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING
 import pytest
 from pg8000.native import to_statement
 
-from blsflow.adapters.postgres.connection import Session, as_array, literal, statements
+from blsflow.adapters.postgres.connection import Session
+from blsflow.adapters.postgres.statements import as_array, literal, statements
 from tests.integration.plans import WHATEVER_THE_VALUES, explained, nodes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from blsflow.adapters.postgres.connection import DatabaseAddress
+    from blsflow.adapters.postgres.address import DatabaseAddress
 
 SCHEDULES = 5000
 PAGE = 500

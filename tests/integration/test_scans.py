@@ -23,7 +23,7 @@ from tests.integration.scene import Killed, Scene
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from blsflow.adapters.postgres.connection import DatabaseAddress
+    from blsflow.adapters.postgres.address import DatabaseAddress
     from blsflow.flow.tick import TickReport
     from blsflow.ports.people import RequestedRun
     from blsflow.ports.services import Queue

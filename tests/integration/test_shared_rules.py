@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from blsflow.adapters.postgres.connection import Session, literal
+from blsflow.adapters.postgres.connection import Session
+from blsflow.adapters.postgres.statements import literal
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from blsflow.adapters.postgres.connection import DatabaseAddress
+    from blsflow.adapters.postgres.address import DatabaseAddress
 
 _STATUS = """
 select smart_schedule_machine_status(r.status, r.hashrate_hs, r.reported_at, s.stopped_by, s.expected, s.changed_at)

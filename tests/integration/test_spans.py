@@ -12,7 +12,7 @@ from blsflow.domain.block import Block, machines_of
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from blsflow.adapters.postgres.connection import DatabaseAddress
+    from blsflow.adapters.postgres.address import DatabaseAddress
     from blsflow.domain.machine import Machine
 
 SPAN = 256

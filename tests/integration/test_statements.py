@@ -11,14 +11,15 @@ import pytest
 from pg8000.native import to_statement
 
 from blsflow.adapters import postgres
-from blsflow.adapters.postgres.connection import Session, purposes, statements
+from blsflow.adapters.postgres.connection import Session
+from blsflow.adapters.postgres.statements import purposes, statements
 from blsflow.domain import pages
 from blsflow.domain.block import Block, machines_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from blsflow.adapters.postgres.connection import DatabaseAddress
+    from blsflow.adapters.postgres.address import DatabaseAddress
 
 COPIES = {"read_stored_records"}
 """Run as COPY, which is neither prepared nor given parameters."""

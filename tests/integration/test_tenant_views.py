@@ -13,7 +13,7 @@ from blsflow.adapters.postgres.store import PostgresStore
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from blsflow.adapters.postgres.connection import DatabaseAddress
+    from blsflow.adapters.postgres.address import DatabaseAddress
 
 _FLEET = """
 insert into clusters values (1, 'acme', 'site', 'UTC');

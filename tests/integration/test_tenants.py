@@ -14,7 +14,7 @@ from blsflow.ports.errors import StoreError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from blsflow.adapters.postgres.connection import DatabaseAddress
+    from blsflow.adapters.postgres.address import DatabaseAddress
 
 # Everything of a tenant hangs from these three; each has one row of each tenant.
 _ROWS = """

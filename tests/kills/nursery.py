@@ -26,7 +26,8 @@ import blsflow.flow.converse
 import blsflow.flow.notify
 import blsflow.flow.reconcile
 import blsflow.flow.sampling  # noqa: F401 - loaded once here instead of in every child, as those above
-from blsflow.adapters.postgres.connection import DatabaseAddress, statements
+from blsflow.adapters.postgres.address import DatabaseAddress
+from blsflow.adapters.postgres.statements import statements
 from blsflow.bootstrap import application_from
 from tests.kills.points import Point, Points, put_points
 

@@ -14,7 +14,7 @@ from blsflow.ports.errors import StoreConflict, StoreError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from blsflow.adapters.postgres.connection import DatabaseAddress
+    from blsflow.adapters.postgres.address import DatabaseAddress
 
     Use = Callable[..., None]
 

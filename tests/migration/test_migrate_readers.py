@@ -10,7 +10,7 @@ from blsflow.adapters.postgres.connection import Session
 from blsflow.adapters.postgres.migrate import migration_files
 
 if TYPE_CHECKING:
-    from blsflow.adapters.postgres.connection import DatabaseAddress
+    from blsflow.adapters.postgres.address import DatabaseAddress
 
 
 def test_the_log_is_read_while_its_order_is_indexed(empty_database: DatabaseAddress) -> None:

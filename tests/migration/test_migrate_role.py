@@ -17,7 +17,7 @@ from local.stack.postgres import EmbeddedPostgres
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from blsflow.adapters.postgres.connection import DatabaseAddress
+    from blsflow.adapters.postgres.address import DatabaseAddress
 
 VERSIONS = [version for version, _ in migration_files()]
 

@@ -7,7 +7,7 @@ from blsflow.adapters.postgres.connection import Session
 from local.schema import SCHEMA_FILE, dump_schema
 
 if TYPE_CHECKING:
-    from blsflow.adapters.postgres.connection import DatabaseAddress
+    from blsflow.adapters.postgres.address import DatabaseAddress
 
 
 def test_schema_file_equals_the_sum_of_the_migrations(module_database: DatabaseAddress) -> None:

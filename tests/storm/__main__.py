@@ -23,7 +23,7 @@ from tests.storm.run import Storm, storm
 from tests.storm.story import MOST_EVENTS
 
 if TYPE_CHECKING:
-    from blsflow.adapters.postgres.connection import DatabaseAddress
+    from blsflow.adapters.postgres.address import DatabaseAddress
 
 _MEMORY = Path("/dev/shm")  # noqa: S108 - where Linux keeps files in memory
 _TEMPLATE = "storm_template"

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 from unittest.mock import patch
 
-from blsflow.adapters.postgres.connection import statements
+from blsflow.adapters.postgres.statements import statements
 from blsflow.domain import stored_inputs
 from blsflow.domain.execution import MachineResultState
 from blsflow.domain.reading import Known, Unknown

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from multiprocessing.context import SpawnProcess
 
-    from blsflow.adapters.postgres.connection import DatabaseAddress
+    from blsflow.adapters.postgres.address import DatabaseAddress
 
 _EACH: Final = 25
 """After so many sequences a process tells how far it is."""

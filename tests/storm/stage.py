@@ -34,7 +34,7 @@ from tests.storm.tariffs import ZONE, periods, price_at
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from blsflow.adapters.postgres.connection import DatabaseAddress
+    from blsflow.adapters.postgres.address import DatabaseAddress
     from blsflow.bootstrap import Application
     from blsflow.ports.services import NotificationMessage
 

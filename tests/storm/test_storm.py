@@ -15,7 +15,7 @@ from tests.storm.run import storm
 from tests.storm.story import Story
 
 if TYPE_CHECKING:
-    from blsflow.adapters.postgres.connection import DatabaseAddress
+    from blsflow.adapters.postgres.address import DatabaseAddress
 
 SEQUENCES = int(os.environ.get("STORM_SEQUENCES", "2000"))
 FIRST_SEED = 1

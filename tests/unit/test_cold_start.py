@@ -18,8 +18,10 @@ from blsflow.adapters.postgres.transaction import PARTS, PostgresTransaction
 
 WORKERS: Final = ("tick", "decide", "execute", "reconcile", "benchmark", "notify")
 GROUND: Final = {
+    "blsflow.adapters.postgres.address",
     "blsflow.adapters.postgres.connection",
     "blsflow.adapters.postgres.part",
+    "blsflow.adapters.postgres.statements",
     "blsflow.adapters.postgres.store",
     "blsflow.adapters.postgres.transaction",
     "blsflow.domain.errors",

@@ -14,7 +14,8 @@ from functools import cache, cached_property
 from typing import TYPE_CHECKING, Final
 from uuid import UUID
 
-from blsflow.adapters.postgres.connection import Session, parse_address
+from blsflow.adapters.postgres.address import parse_address
+from blsflow.adapters.postgres.connection import Session
 from blsflow.adapters.postgres.store import PostgresStore
 from blsflow.flow.budget import Budget
 from blsflow.settings import HOLDER, InvalidSetting, Settings, read_settings

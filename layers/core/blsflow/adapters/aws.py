@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any, Final
 
-from blsflow.adapters.postgres.connection import DatabaseAddress
+from blsflow.adapters.postgres.address import DatabaseAddress
 from blsflow.ports.errors import EnqueueFailed, PublishFailed, SecretUnreadable, WorkflowUnavailable
 from blsflow.ports.sampling import ExecutionStatus
 

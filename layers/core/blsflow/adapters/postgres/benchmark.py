@@ -5,9 +5,9 @@ from __future__ import annotations
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from blsflow.adapters.postgres.connection import as_json
 from blsflow.adapters.postgres.part import Part
 from blsflow.adapters.postgres.reconcile import open_attempt_of
+from blsflow.adapters.postgres.statements import as_json
 from blsflow.domain.benchmarking import Measured, Peers, SampleReading
 from blsflow.domain.execution import CommandKind
 from blsflow.ports.sampling import (

@@ -6,44 +6,27 @@ therefore connected here and handed over.
 
 from __future__ import annotations
 
-import json
-import re
 import socket
-import ssl
 import struct
 from contextlib import contextmanager
-from dataclasses import dataclass
 from datetime import datetime
-from functools import cache
-from importlib.resources import files
-from itertools import chain, repeat, takewhile
 from typing import TYPE_CHECKING, Any
-from urllib.parse import parse_qs, unquote, urlsplit
 
 import pg8000.exceptions
 import pg8000.native
 from pg8000.converters import TIMESTAMPTZ, make_params, timestamptz_in
 from pg8000.core import BIND, DATA_ROW, NULL_BYTE, SYNC_MSG, Context
 
+from blsflow.adapters.postgres.address import tls_context
+from blsflow.adapters.postgres.statements import statements
 from blsflow.ports.errors import InvariantBroken, StoreConflict, StoreError, StoreUnavailable
-from blsflow.settings import TLS_MODES, InvalidSetting
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from io import RawIOBase
 
-_URL_SETTING = "BLSFLOW_SCHEDULER_DATABASE_URL"
-_URL_PARAMETERS = {"tls", "ca_file"}
-_LIBPQ_PARAMETERS = {
-    "application_name",
-    "channel_binding",
-    "connect_timeout",
-    "options",
-    "ssl",
-    "sslmode",
-    "sslrootcert",
-}
-"""Those that other programs take are named where they are refused; any other text may be part of a password."""
+    from blsflow.adapters.postgres.address import DatabaseAddress
+
 _CONFLICTS = {"40001", "40P01", "55P03"}
 _UNAVAILABLE_CLASSES = {"08", "53", "57", "58"}
 CONNECT_TIMEOUT_SEC = 5
@@ -55,107 +38,6 @@ others took their time before a statement, we are the first, and the server ends
 """
 _LEAST_SEC = 0.1
 _INT2, _INT4 = struct.Struct(">h"), struct.Struct(">i")
-_PLACEHOLDER = re.compile(r"(?<![:\w]):([a-z_]+)")
-_STATEMENT = re.compile(r"^-- name: (\w+)\n", re.MULTILINE)
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class DatabaseAddress:
-    """Where the database is and who we are there; ``tls`` is verify-full, require or off."""
-
-    host: str
-    port: int
-    user: str
-    password: str
-    dbname: str
-    tls: str = "verify-full"
-    ca_file: str | None = None
-    ca_pem: str | None = None
-
-    def __repr__(self) -> str:
-        """Show everything but the password."""
-        return f"DatabaseAddress({self.user}@{self.host}:{self.port}/{self.dbname}, tls={self.tls})"
-
-
-def parse_address(url: str, *, tls: str) -> DatabaseAddress:
-    """Read ``postgresql://user:password@host:port/dbname``; raise `InvalidSetting` without showing the password."""
-    try:
-        parts = urlsplit(url)
-        host, port, user = parts.hostname, parts.port or 5432, unquote(parts.username or "")
-    except ValueError:  # its text may hold what stands where a port is expected: part of a password
-        raise _invalid_address() from None
-    dbname, query = unquote(parts.path.strip("/")), parse_qs(parts.query, keep_blank_values=True)
-    if parts.scheme not in {"postgresql", "postgres"} or not host or not user or not dbname or "@" in dbname:
-        raise _invalid_address()
-    if unknown := sorted(query.keys() - _URL_PARAMETERS):
-        raise InvalidSetting(
-            name=_URL_SETTING,
-            value=unknown[0] if unknown[0] in _LIBPQ_PARAMETERS else "(not shown)",
-            cause=f"only tls ({', '.join(TLS_MODES)}) and ca_file may stand behind the ?; for sslmode=disable use tls=off",
-        )
-    tls = query.get("tls", [tls])[0]
-    if tls not in TLS_MODES:
-        raise InvalidSetting(
-            name=_URL_SETTING, value=f"tls={tls}", cause=f"use one of {', '.join(TLS_MODES)}"
-        )
-    return DatabaseAddress(
-        host=host,
-        port=port,
-        user=user,
-        password=unquote(parts.password or ""),
-        dbname=dbname,
-        tls=tls,
-        ca_file=query.get("ca_file", [None])[0],
-    )
-
-
-def _invalid_address() -> InvalidSetting:
-    return InvalidSetting(
-        name=_URL_SETTING,
-        value="(not shown)",
-        cause="use postgresql://user:password@host:port/dbname, with a password's / @ : ? # [ ] % written as %2F, %40 ...",
-    )
-
-
-@cache
-def statements() -> Mapping[str, str]:
-    """Return every named statement of the ``sql`` folder; a name used twice is a fault of the build."""
-    return {name: _without_comments(text) for name, text in _named_texts().items()}
-
-
-@cache
-def purposes() -> Mapping[str, str]:
-    """Return what every named statement is for: the comment under its name."""
-    return {
-        name: " ".join(line.removeprefix("--").strip() for line in takewhile(_is_comment, text.splitlines()))
-        for name, text in _named_texts().items()
-    }
-
-
-@cache
-def _named_texts() -> Mapping[str, str]:
-    found: dict[str, str] = {}
-    for resource in sorted(files(__package__).joinpath("sql").iterdir(), key=lambda entry: entry.name):
-        parts = _STATEMENT.split(resource.read_text(encoding="utf-8"))
-        for name, text in zip(parts[1::2], parts[2::2], strict=True):
-            if name in found:
-                message = f"two statements are named {name}"
-                raise ValueError(message)
-            found[name] = text
-    return found
-
-
-def _is_comment(line: str) -> bool:
-    return line.startswith("--")
-
-
-def _without_comments(text: str) -> str:
-    """Drop comment lines: the driver's placeholder parser may misread a colon in one."""
-    return (
-        "\n".join(line for line in text.splitlines() if not line.lstrip().startswith("--"))
-        .strip()
-        .rstrip(";")
-    )
 
 
 class Session:
@@ -296,31 +178,6 @@ def _bind(statement: bytes, values: Sequence[str | None]) -> bytes:
     return b"".join([*parts, _INT2.pack(1), _INT2.pack(1)])
 
 
-def as_json(document: object) -> str:
-    """Encode for a ``::json`` or ``::jsonb`` parameter; NaN has no JSON form and is refused."""
-    return json.dumps(document, separators=(",", ":"), allow_nan=False, default=str)
-
-
-def as_array(values: Iterable[int | datetime | None], times: Iterable[int] = repeat(1)) -> str:
-    """Encode for a ``::bigint[]`` or ``::timestamptz[]`` parameter, each value so many ``times``.
-
-    The driver takes several times as long, for it looks for what is to be quoted character by character.
-    """
-    texts = ("null" if value is None else str(value).replace(" ", "T") for value in values)
-    return f"{{{','.join(chain.from_iterable(map(repeat, texts, times)))}}}"
-
-
-def literal(value: object) -> str:
-    """Quote a value for statements that take no parameters (COPY of a query)."""
-    text: str = pg8000.native.literal(value)
-    return text
-
-
-def inlined(statement: str, /, **params: object) -> str:
-    """Put quoted literals in the places of a named statement's parameters: COPY of a query takes none."""
-    return _PLACEHOLDER.sub(lambda match: literal(params[match.group(1)]), statements()[statement])
-
-
 @contextmanager
 def translated() -> Iterator[None]:
     """Turn driver errors into ours, by their SQLSTATE and never by their text."""
@@ -375,14 +232,3 @@ def _instant(text: str) -> object:
         return datetime.fromisoformat(text)
     except ValueError:
         return timestamptz_in(text)
-
-
-def tls_context(address: DatabaseAddress) -> ssl.SSLContext | bool:
-    """Return by what TLS the database is reached, or False for none."""
-    if address.tls == "off":
-        return False
-    context = ssl.create_default_context(cafile=address.ca_file, cadata=address.ca_pem)
-    if address.tls == "require":
-        context.check_hostname = False
-        context.verify_mode = ssl.CERT_NONE
-    return context

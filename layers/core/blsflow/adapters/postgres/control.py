@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from blsflow.adapters.postgres.connection import as_json
 from blsflow.adapters.postgres.documents import levels_of, policy_of
 from blsflow.adapters.postgres.part import Part
+from blsflow.adapters.postgres.statements import as_json
 from blsflow.domain.errors import InvalidDocument
 from blsflow.domain.freeze import FreezeCause
 from blsflow.domain.recurrence import next_run

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from blsflow.adapters.postgres.connection import as_json
 from blsflow.adapters.postgres.copying import DECISION_COLUMNS, DecisionSpool
 from blsflow.adapters.postgres.documents import levels_of, policy_of
 from blsflow.adapters.postgres.inputs import classes_of, cluster_of, other_policy_of, project_of, scope_of
 from blsflow.adapters.postgres.part import Part
+from blsflow.adapters.postgres.statements import as_json
 from blsflow.domain.block import Block
 from blsflow.domain.errors import InvalidDocument
 from blsflow.domain.inputs import TickInputs

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from blsflow.adapters.postgres.connection import purposes, statements
+from blsflow.adapters.postgres.statements import purposes, statements
 from blsflow.ports.errors import StoreError
 
 if TYPE_CHECKING:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from blsflow.adapters.postgres.connection import as_json
 from blsflow.adapters.postgres.part import Part
+from blsflow.adapters.postgres.statements import as_json
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

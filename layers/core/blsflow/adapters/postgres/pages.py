@@ -6,8 +6,8 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 from uuid import UUID
 
-from blsflow.adapters.postgres.connection import statements
 from blsflow.adapters.postgres.part import Part
+from blsflow.adapters.postgres.statements import statements
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

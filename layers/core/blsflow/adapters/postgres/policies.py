@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from blsflow.adapters.postgres.connection import as_json
 from blsflow.adapters.postgres.documents import levels_of, policy_of
 from blsflow.adapters.postgres.history import IN_ORDER
 from blsflow.adapters.postgres.part import Part
+from blsflow.adapters.postgres.statements import as_json
 from blsflow.domain.errors import InvalidDocument
 from blsflow.domain.policy_document import FIGURES, LIMITS, Scope, scope_order
 from blsflow.domain.recurrence import next_run

@@ -5,10 +5,10 @@ from __future__ import annotations
 import struct
 from typing import TYPE_CHECKING, Any, Final
 
-from blsflow.adapters.postgres.connection import inlined
 from blsflow.adapters.postgres.copying import RecordReader
 from blsflow.adapters.postgres.inputs import raw_price_of
 from blsflow.adapters.postgres.part import Part
+from blsflow.adapters.postgres.statements import inlined
 from blsflow.domain.prices import PriceReading
 from blsflow.ports.replay import ReplayedTick
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from blsflow.adapters.postgres.connection import as_json
 from blsflow.adapters.postgres.history import HistoryQueries
+from blsflow.adapters.postgres.statements import as_json
 from blsflow.domain.errors import InvalidDocument
 from blsflow.domain.recurrence import next_run
 from blsflow.domain.recurrence_document import parse_rule

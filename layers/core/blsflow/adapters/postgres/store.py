@@ -5,7 +5,8 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, TypeAlias
 
-from blsflow.adapters.postgres.connection import CONNECT_TIMEOUT_SEC, literal
+from blsflow.adapters.postgres.connection import CONNECT_TIMEOUT_SEC
+from blsflow.adapters.postgres.statements import literal
 from blsflow.adapters.postgres.transaction import PostgresTransaction
 from blsflow.ports.errors import StoreError, StoreUnavailable
 

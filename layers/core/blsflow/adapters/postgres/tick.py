@@ -7,8 +7,8 @@ from functools import lru_cache
 from itertools import chain
 from typing import TYPE_CHECKING, Final
 
-from blsflow.adapters.postgres.connection import as_array
 from blsflow.adapters.postgres.part import Part
+from blsflow.adapters.postgres.statements import as_array
 from blsflow.domain.errors import InvalidDocument
 from blsflow.domain.recurrence_document import parse_rule
 from blsflow.ports.tick import DueSchedules, FeedFetch
