@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Self
 
 from blsflow.bootstrap import application_from
-from blsflow.flow.schedules import cancel_occurrence, run_schedule
+from blsflow.flow.occurrences import cancel_occurrence, run_schedule
 from local.fleet.conversations import ANALYSIS, BRIEFING, schedule_every_minute
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ import typer
 from blsflow.domain.history import HistoryQuery, decode_cursor
 from blsflow.domain.occurrence import OccurrenceState, ScheduleKind
 from blsflow.domain.pages import MOST_ROWS
-from blsflow.flow import schedules as flow
+from blsflow.flow import occurrences as flow
 from blsflow_cli.deployment import deployment, require_tenant
 from blsflow_cli.offline import JsonOption, schedule_app
 from blsflow_cli.options import By, moment, plain_rows

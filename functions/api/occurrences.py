@@ -13,8 +13,8 @@ from blsflow.bootstrap import application
 from blsflow.documents import Strict, located
 from blsflow.domain.history import HistoryQuery, decode_cursor
 from blsflow.domain.occurrence import OccurrenceState, ScheduleKind
-from blsflow.flow import control
-from blsflow.flow import schedules as flow
+from blsflow.flow import control, schedules
+from blsflow.flow import occurrences as flow
 from blsflow.web.caller import Scope
 
 from .routing import answer, caller, operation, store
@@ -107,7 +107,7 @@ def list_occurrences_of_schedule(  # noqa: PLR0913, PLR0917 - filters
     limit: Limit = 50,
 ) -> Response[Page[Occurrence]]:
     """List the occurrences of a schedule, newest planned time first."""
-    flow.read_schedule(store(), schedule_id, tenant_id=caller().tenant_id)
+    schedules.read_schedule(store(), schedule_id, tenant_id=caller().tenant_id)
     return _page(schedule_id, None, state, since, until, cursor, limit)
 
 

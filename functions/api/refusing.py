@@ -16,6 +16,7 @@ from blsflow.flow import (
     control,
     jobs,
     notifications,
+    occurrences,
     requests,
     schedules,
     ticks,
@@ -55,7 +56,7 @@ _REFUSALS: Final[Mapping[type[Exception], Callable[[Any], Problem]]] = {
     control.UnknownAttempt: _missing("job", "attempt_id"),
     control.UnknownTenant: _missing("tenant", "tenant_id"),
     schedules.UnknownSchedule: _missing("schedule", "schedule_id"),
-    schedules.UnknownOccurrence: _missing("occurrence", "occurrence_id"),
+    occurrences.UnknownOccurrence: _missing("occurrence", "occurrence_id"),
     jobs.UnknownJob: _missing("job", "job_id"),
     jobs.NotLocked: _missing("locked machine", "machine_id"),
     jobs.LockNotReleasable: lambda e: Problem(
@@ -97,7 +98,7 @@ _REFUSALS: Final[Mapping[type[Exception], Callable[[Any], Problem]]] = {
     schedules.TickOfPolicy: lambda e: Problem(
         "conflict", str(e), schedule_id=e.schedule_id, policy_id=e.policy_id
     ),
-    schedules.ExecutionTargetUnavailable: lambda e: Problem(
+    occurrences.ExecutionTargetUnavailable: lambda e: Problem(
         "execution_target_unavailable",
         "the execution service knows no such target or conversation",
         occurrence_id=e.occurrence_id,

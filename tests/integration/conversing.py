@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from blsflow.domain.history import HistoryQuery, decode_cursor
-from blsflow.flow import schedules
+from blsflow.flow import occurrences, schedules
 from local.simulators.execution_runs import ExecutionFaults
 from local.simulators.execution_service import ExecutionServiceSimulator
 from local.simulators.web import Served
@@ -133,7 +133,7 @@ class ConversationScene(Scene):
 
     def run_now(self, schedule_id: int, request_id: str, *, tenant: str | None = None) -> RequestedRun:
         """Run a conversation by hand."""
-        return schedules.run_schedule(
+        return occurrences.run_schedule(
             self.app.store,
             schedule_id,
             request_id=request_id,
@@ -144,7 +144,7 @@ class ConversationScene(Scene):
 
     def cancel(self, schedule_id: int, occurrence_id: int, *, tenant: str | None = None) -> Cancelled:
         """Cancel an occurrence by hand."""
-        return schedules.cancel_occurrence(
+        return occurrences.cancel_occurrence(
             self.app.store,
             schedule_id,
             occurrence_id,
@@ -157,7 +157,7 @@ class ConversationScene(Scene):
         """Every page of a query, following its cursors."""
         found = []
         while True:
-            rows, cursor = schedules.history(self.app.store, query)
+            rows, cursor = occurrences.history(self.app.store, query)
             found.append(list(rows))
             if cursor is None:
                 return found

@@ -20,7 +20,7 @@ from hypothesis.stateful import (
 from blsflow.domain.history import HistoryQuery
 from blsflow.domain.occurrence import OCCURRENCE_STEPS, OccurrenceState
 from blsflow.flow import control, schedules
-from blsflow.flow.schedules import ExecutionTargetUnavailable
+from blsflow.flow.occurrences import ExecutionTargetUnavailable
 from tests.integration.conversing import ALERT_SEC, EVERY_MINUTE, LOST_SENDER_SEC
 from tests.integration.scene import CrashPlan, Killed, _queue
 

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from blsflow.flow import schedules
-from blsflow.flow.schedules import UnknownOccurrence, UnknownSchedule
+from blsflow.flow.occurrences import UnknownOccurrence
+from blsflow.flow.schedules import UnknownSchedule
 from tests.integration.conversing import RUN_SEC, ConversationScene
 
 if TYPE_CHECKING:

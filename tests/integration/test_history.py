@@ -12,7 +12,7 @@ import pytest
 
 from blsflow.domain.errors import InvalidDocument
 from blsflow.domain.history import HistoryCursor, HistoryQuery, decode_cursor
-from blsflow.flow import schedules
+from blsflow.flow import occurrences
 from tests.integration.conversing import ConversationScene
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ def test_pages_stay_whole_while_rows_are_added(scene: ConversationScene) -> None
     query: HistoryQuery | None = HistoryQuery(schedule_id=schedule, limit=3)
     seen: list[int] = []
     while query is not None:
-        rows, cursor = schedules.history(scene.app.store, query)
+        rows, cursor = occurrences.history(scene.app.store, query)
         seen += [row.occurrence_id for row in rows]
         query = None if cursor is None else replace(query, after=decode_cursor(cursor))
         for at in ("2026-03-08T08:00Z", "2026-03-08T07:03Z", f"2026-03-08T07:0{len(seen) // 3}Z"):
@@ -79,11 +79,11 @@ def test_a_running_row_that_ends_between_pages_keeps_its_place(scene: Conversati
     """R8.12: what a cursor names never changes: a row's planned time and id are those it was recorded with."""
     first, second = scene.schedule("c1"), scene.schedule("c2")
     scene.minute()
-    rows, cursor = schedules.history(scene.app.store, HistoryQuery(tenant_id="acme", limit=1))
+    rows, cursor = occurrences.history(scene.app.store, HistoryQuery(tenant_id="acme", limit=1))
     assert cursor is not None
     scene.later(40)
     query = HistoryQuery(tenant_id="acme", limit=1, after=decode_cursor(cursor))
-    (further,), _ = schedules.history(scene.app.store, query)
+    (further,), _ = occurrences.history(scene.app.store, query)
     assert {rows[0].schedule_id, further.schedule_id} == {first, second}
     assert further.state == "succeeded"
     assert further.output_ref is not None
@@ -120,7 +120,7 @@ def test_filters_show_what_they_name_and_nothing_else(scene: ConversationScene) 
         "state": "skipped",
     }
     assert count(**everything, since=two, until=three) == 1
-    rows, _ = schedules.history(scene.app.store, HistoryQuery(**everything))
+    rows, _ = occurrences.history(scene.app.store, HistoryQuery(**everything))
     assert [(row.tenant_id, row.state, row.reason, row.origin) for row in rows] == [
         ("acme", "skipped", "busy", "manual")
     ] * 3

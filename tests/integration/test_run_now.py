@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from blsflow.domain.errors import InvalidExecutionRequest
-from blsflow.flow import schedules
+from blsflow.flow import occurrences, schedules
+from blsflow.flow.occurrences import ExecutionTargetUnavailable
 from blsflow.flow.requests import KeyConflict
-from blsflow.flow.schedules import ExecutionTargetUnavailable, TickOfPolicy, UnknownSchedule
+from blsflow.flow.schedules import TickOfPolicy, UnknownSchedule
 from tests.integration.conversing import EVERY_MINUTE, RUN_SEC, TARGET, ConversationScene
 
 if TYPE_CHECKING:
@@ -88,7 +89,7 @@ def test_a_request_made_twice_at_once_runs_once(scene: ConversationScene) -> Non
 
     def ask(app: Any) -> None:
         barrier.wait()
-        run = schedules.run_schedule(app.store, schedule, request_id="r", by="op", converse=app.converse)
+        run = occurrences.run_schedule(app.store, schedule, request_id="r", by="op", converse=app.converse)
         found.append(run.occurrence_id)
 
     threads = [threading.Thread(target=ask, args=(app,)) for app in apps]
@@ -209,7 +210,7 @@ def lose(scene: ConversationScene, schedule: int) -> None:
 
     for _ in range(2):
         with pytest.raises(ConnectionError):
-            schedules.run_schedule(scene.app.store, schedule, request_id="r1", by="op", converse=lost)
+            occurrences.run_schedule(scene.app.store, schedule, request_id="r1", by="op", converse=lost)
     scene.tick()
     scene.start()
 

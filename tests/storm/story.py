@@ -18,8 +18,8 @@ from blsflow.domain.policy import ExecutionMode
 from blsflow.flow import control, schedules
 from blsflow.flow.commands import CommandWithheld
 from blsflow.flow.control import NothingToRelease
+from blsflow.flow.occurrences import ExecutionTargetUnavailable
 from blsflow.flow.requests import KeyConflict
-from blsflow.flow.schedules import ExecutionTargetUnavailable
 from blsflow.ports.errors import PublishFailed, StoreUnavailable, WorkflowUnavailable
 from local.simulators.device_control import DeviceFaults
 from local.simulators.profit import ProfitFaults

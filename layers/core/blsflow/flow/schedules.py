@@ -1,4 +1,4 @@
-"""Schedules and their occurrences in people's hands: create, change, pause, run now, cancel, history (R8).
+"""Schedules in people's hands: create, list, change, pause, archive (R8).
 
 A ``tenant_id`` of None is an operator of the whole deployment; someone else's schedule is as unknown as none.
 """
@@ -8,26 +8,20 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from blsflow.domain.errors import BlsflowError, InvalidDocument, InvalidExecutionRequest
-from blsflow.domain.history import HistoryCursor
 from blsflow.domain.recurrence import parse_rule, require_to_come, to_document
 from blsflow.domain.wording import is_name, is_prose, says_something
-from blsflow.flow.requests import KeyConflict, fingerprint
 from blsflow.flow.tenants import require_tenant
 from blsflow.flow.versions import VersionConflict
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from blsflow.domain.history import HistoryQuery
     from blsflow.domain.recurrence import Rule
-    from blsflow.flow.converse import ConverseReport
-    from blsflow.ports.people import Cancelled, OccurrenceRow, RequestedRun, ScheduleVersion
-    from blsflow.ports.services import ExecutionService
+    from blsflow.ports.people import ScheduleVersion
     from blsflow.ports.store import Store, Transaction
 
 _LONGEST: Final = {"target": 200, "conversation_id": 200, "prompt": 100_000}
 _LONGEST_NAME: Final = 200
-_LONGEST_REQUEST_ID: Final = 200
 
 
 class UnknownSchedule(BlsflowError):
@@ -51,17 +45,6 @@ class ArchivedSchedule(UnknownSchedule):
         self.schedule_id = schedule_id
 
 
-class UnknownOccurrence(BlsflowError):
-    """The schedule has no such occurrence."""
-
-    def __init__(self, schedule_id: int, occurrence_id: int) -> None:
-        super().__init__(
-            f"schedule {schedule_id} has no occurrence {occurrence_id}: `blsflow occurrences` lists them"
-        )
-        self.schedule_id = schedule_id
-        self.occurrence_id = occurrence_id
-
-
 class TickOfPolicy(BlsflowError):
     """The schedule is a policy's tick, which is changed, paused, run and taken out of use with its policy."""
 
@@ -71,14 +54,6 @@ class TickOfPolicy(BlsflowError):
         )
         self.schedule_id = schedule_id
         self.policy_id = policy_id
-
-
-class ExecutionTargetUnavailable(BlsflowError):
-    """The target or conversation does not exist; the occurrence that says so does (R8.9)."""
-
-    def __init__(self, occurrence_id: int) -> None:
-        super().__init__(f"occurrence {occurrence_id}: the target of its conversation is not available")
-        self.occurrence_id = occurrence_id
 
 
 def create_schedule(  # noqa: PLR0913 - the whole of what a schedule says
@@ -159,7 +134,7 @@ def change_schedule(  # noqa: PLR0913 - the whole of what a schedule says
     checked = _checked_work(work)
     _checked_name(name)
     with store.transaction() as tx:
-        stored = _conversation(tx, schedule_id, tenant_id)
+        stored = conversation_of(tx, schedule_id, tenant_id)
         if asked != _stored_rule(stored):  # one whose runs are over can keep its rule
             require_to_come("rule", asked, tx.now)
         changed = tx.change_schedule(
@@ -181,93 +156,21 @@ def pause_schedule(
 ) -> None:
     """Pause or resume; neither moves the rule's anchor. A policy's tick is paused with its policy, on the record."""
     with store.transaction() as tx:
-        _conversation(tx, schedule_id, tenant_id)
+        conversation_of(tx, schedule_id, tenant_id)
         tx.pause_schedule(schedule_id, paused=paused, by=by)
 
 
 def archive_schedule(store: Store, schedule_id: int, *, by: str, tenant_id: str | None = None) -> None:
     """Take a schedule out of use; its history stays, and what is under way is followed to its end."""
     with store.transaction() as tx:
-        _conversation(tx, schedule_id, tenant_id)
+        conversation_of(tx, schedule_id, tenant_id)
         tx.archive_schedule(schedule_id, by=by)
 
 
-def run_schedule(  # noqa: PLR0913 - what to run, for whom, and who asks
-    store: Store,
-    schedule_id: int,
-    *,
-    request_id: str,
-    by: str,
-    converse: Callable[[int], ConverseReport],
-    tenant_id: str | None = None,
-) -> RequestedRun:
-    """Run a conversation now; the same request id gives the same occurrence, and begins it if nobody did yet (R8.8)."""
-    _require_name("requestId", request_id, most=_LONGEST_REQUEST_ID)
-    with store.transaction() as tx:
-        _conversation(tx, schedule_id, tenant_id)
-        asked = fingerprint("conversation", {"schedule_id": schedule_id})
-        requested = tx.request_schedule_run(schedule_id, request_id=request_id, fingerprint=asked, by=by)
-    if requested.fingerprint != asked:
-        raise KeyConflict(request_id)
-    reason = requested.reason
-    if requested.state == "recorded":
-        reason = converse(requested.occurrence_id).outcome
-    if reason in {"target_unavailable", "execution_target_unavailable"}:
-        raise ExecutionTargetUnavailable(requested.occurrence_id)
-    return requested
-
-
-def cancel_occurrence(  # noqa: PLR0913 - what to cancel, for whom, and who asks
-    store: Store,
-    schedule_id: int,
-    occurrence_id: int,
-    *,
-    by: str,
-    execution_service: ExecutionService | None,
-    tenant_id: str | None = None,
-) -> Cancelled:
-    """Ask an occurrence to end: at once if it was not begun, else its slot stays taken until its end is confirmed (R8.8)."""
-    with store.transaction() as tx:
-        row = _schedule(tx, schedule_id, tenant_id, archived=True)
-        cancelled = tx.cancel_occurrence(schedule_id, occurrence_id, by=by)
-        if cancelled is None:
-            raise UnknownOccurrence(schedule_id, occurrence_id)
-        if cancelled.asked and row["kind"] == "policy_tick":
-            unsent = tx.unsent_attempts_of(occurrence_id)
-            tx.end_unsent(unsent, "cancelled", occurrence_id=occurrence_id)
-        run = tx.cancelling_run_of(occurrence_id)
-    if run is not None and execution_service is not None:
-        # At once for people's sake; reconcile asks again until the run has ended.
-        execution_service.cancel(
-            caller_tenant=run.tenant_id, caller_subject=run.caller_subject, key=run.key, run_id=run.run_id
-        )
-    return cancelled
-
-
-def history(store: Store, query: HistoryQuery) -> tuple[Sequence[OccurrenceRow], str | None]:
-    """Return a page of occurrences and the cursor of the next one, None when this is the last."""
-    with store.transaction() as tx:
-        rows = tx.history(query)
-    if len(rows) < query.limit:
-        return rows, None
-    last = rows[-1]
-    return rows, HistoryCursor(planned_at=last.planned_at, occurrence_id=last.occurrence_id).encode()
-
-
-def read_occurrence(
-    store: Store, schedule_id: int, occurrence_id: int, *, tenant_id: str | None
-) -> OccurrenceRow:
-    """Return one occurrence of a schedule."""
-    with store.transaction() as tx:
-        row = tx.occurrence_row(schedule_id, occurrence_id, tenant_id=tenant_id)
-    if row is None:
-        raise UnknownOccurrence(schedule_id, occurrence_id)
-    return row
-
-
-def _schedule(
+def schedule_of(
     tx: Transaction, schedule_id: int, tenant_id: str | None, *, archived: bool = False
 ) -> Mapping[str, Any]:
+    """Return the schedule if it is the tenant's, an archived one only if asked for; raise `UnknownSchedule` otherwise."""
     row = tx.schedule_row(schedule_id, tenant_id=tenant_id)
     if row is None:
         raise UnknownSchedule(schedule_id)
@@ -276,8 +179,9 @@ def _schedule(
     return row
 
 
-def _conversation(tx: Transaction, schedule_id: int, tenant_id: str | None) -> Mapping[str, Any]:
-    row = _schedule(tx, schedule_id, tenant_id)
+def conversation_of(tx: Transaction, schedule_id: int, tenant_id: str | None) -> Mapping[str, Any]:
+    """Return a conversation's schedule; raise `TickOfPolicy` for that of a policy."""
+    row = schedule_of(tx, schedule_id, tenant_id)
     if row["kind"] != "conversation":
         raise TickOfPolicy(schedule_id, row["policy_id"])
     return row
@@ -299,16 +203,17 @@ def _checked_work(work: Mapping[str, object]) -> dict[str, str]:
     return {
         name: _require_text(f"work.{name}", work.get(name), most=most, is_fit=is_prose)
         if name == "prompt"
-        else _require_name(f"work.{name}", work.get(name), most=most)
+        else require_name(f"work.{name}", work.get(name), most=most)
         for name, most in _LONGEST.items()
     }
 
 
 def _checked_name(name: str) -> str:
-    return name and _require_name("name", name, most=_LONGEST_NAME)
+    return name and require_name("name", name, most=_LONGEST_NAME)
 
 
-def _require_name(field: str, value: object, *, most: int) -> str:
+def require_name(field: str, value: object, *, most: int) -> str:
+    """Return a name of at most so many characters; raise `InvalidExecutionRequest` naming the field for any other value."""
     return _require_text(field, value, most=most, is_fit=is_name)
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Protocol
 
 from blsflow.domain.prospects import NO_TIME
+from blsflow.ports.benchmark import BenchmarkTransaction
 from blsflow.ports.commands import CommandTransaction
 from blsflow.ports.logs import LogTransaction
 from blsflow.ports.policies import PolicyTransaction
@@ -80,6 +81,7 @@ class DecisionSink(Protocol):
 
 class Transaction(
     SamplingTransaction,
+    BenchmarkTransaction,
     PolicyTransaction,
     TickTransaction,
     CommandTransaction,

@@ -10,13 +10,7 @@ from blsflow.adapters.postgres.reconcile import open_attempt_of
 from blsflow.adapters.postgres.statements import as_json
 from blsflow.domain.benchmarking import Measured, Peers, SampleReading
 from blsflow.domain.execution import CommandKind
-from blsflow.ports.sampling import (
-    BenchmarkCommand,
-    BenchmarkRun,
-    ModelFigures,
-    Prospect,
-    Whereabouts,
-)
+from blsflow.ports.benchmark import BenchmarkCommand, BenchmarkRun, ModelFigures, Prospect, Whereabouts
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -26,7 +20,7 @@ if TYPE_CHECKING:
 
     from blsflow.domain.benchmarking import Judgement
     from blsflow.domain.settle import OpenAttempt
-    from blsflow.ports.sampling import WayBack
+    from blsflow.ports.benchmark import WayBack
 
 
 class BenchmarkQueries(Part):

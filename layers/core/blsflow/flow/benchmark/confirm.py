@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from blsflow.flow.benchmark.step import StepCall
-    from blsflow.ports.sampling import BenchmarkCommand, BenchmarkRun
+    from blsflow.ports.benchmark import BenchmarkCommand, BenchmarkRun
 
 FIRST_LOOK: Final = 3
 _LOOK_EVERY: Final = 5

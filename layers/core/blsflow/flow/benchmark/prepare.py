@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 
 from blsflow.domain.execution import CommandKind
 from blsflow.flow.benchmark.step import SUPERSEDED, StepOutcome
-from blsflow.ports.sampling import WayBack
+from blsflow.ports.benchmark import WayBack
 
 if TYPE_CHECKING:
     from datetime import datetime
 
     from blsflow.domain.gates import Gates
     from blsflow.flow.benchmark.step import StepCall
-    from blsflow.ports.sampling import BenchmarkRun, Prospect
+    from blsflow.ports.benchmark import BenchmarkRun, Prospect
 
 
 def prepare(call: StepCall) -> StepOutcome:

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from blsflow.flow.benchmark.step import StepCall
-    from blsflow.ports.sampling import BenchmarkCommand, BenchmarkRun, Whereabouts
+    from blsflow.ports.benchmark import BenchmarkCommand, BenchmarkRun, Whereabouts
 
 
 def release(call: StepCall) -> StepOutcome:

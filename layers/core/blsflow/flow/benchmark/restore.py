@@ -8,13 +8,13 @@ from blsflow.domain.execution import CommandKind
 from blsflow.flow.benchmark.command import send
 from blsflow.flow.benchmark.confirm import FIRST_LOOK
 from blsflow.flow.benchmark.step import COMMAND_VALIDITY, MAX_RESTORES, SUPERSEDED, StepOutcome
-from blsflow.ports.sampling import WayBack
+from blsflow.ports.benchmark import WayBack
 
 if TYPE_CHECKING:
     from uuid import UUID
 
     from blsflow.flow.benchmark.step import StepCall
-    from blsflow.ports.sampling import BenchmarkRun, Whereabouts
+    from blsflow.ports.benchmark import BenchmarkRun, Whereabouts
     from blsflow.ports.store import Transaction
 
 _FIRST_WAIT: Final = 10

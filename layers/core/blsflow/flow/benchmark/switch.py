@@ -8,7 +8,7 @@ from blsflow.domain.execution import CommandKind
 from blsflow.flow.benchmark.command import send
 from blsflow.flow.benchmark.confirm import FIRST_LOOK
 from blsflow.flow.benchmark.step import COMMAND_VALIDITY, SUPERSEDED, StepOutcome
-from blsflow.ports.sampling import WayBack
+from blsflow.ports.benchmark import WayBack
 
 if TYPE_CHECKING:
     from blsflow.flow.benchmark.step import StepCall
