@@ -20,7 +20,10 @@ if TYPE_CHECKING:
 WHATEVER_THE_VALUES: Final = "set local plan_cache_mode = force_generic_plan"
 """The plan of a statement's sixth use and on, if the server finds it no dearer than those that knew the values."""
 
-OF_A_TICK: Final = f"{WHATEVER_THE_VALUES}; set local work_mem = '64MB'; set local enable_seqscan = off"
+OF_A_TICK: Final = (
+    f"{WHATEVER_THE_VALUES}; set local work_mem = '64MB';"
+    " set local enable_seqscan = off; set local enable_bitmapscan = off"
+)
 """As the statements of a tick are planned."""
 _NOT_YET_VISIBLE: Final = """
 select relname from pg_class
@@ -67,9 +70,9 @@ def nodes(plan: Plan) -> Iterator[Plan]:
         yield from nodes(child)
 
 
-def rows_read(scans: list[Plan]) -> float:
-    """How many rows these read, also those that a filter threw away."""
+def rows_read(scans: list[Plan]) -> int:
+    """How many rows these read, also those that a filter threw away; a plan says rows of a loop to two places."""
     total: float = sum(
         (node["Actual Rows"] + node.get("Rows Removed by Filter", 0)) * node["Actual Loops"] for node in scans
     )
-    return total
+    return round(total)

@@ -24,6 +24,7 @@ PATIENCE = timedelta(minutes=15)
 ATTEMPT = "0199c5c2-7d4a-7c3e-9f60-6f1a2b3c4d5e"
 OTHER = "0199c5c2-7d4a-7c3e-9f60-6f1a2b3c4d5f"
 MACHINE = "(select min(id) from machines)"
+MEASURED = "(select min(machine_id) from smart_schedule_machine_project_benchmarks)"
 
 OCCURRENCE = """
 insert into smart_schedule_occurrences
@@ -111,6 +112,10 @@ BREAKS: dict[str, tuple[str, ...]] = {
         TICK.format(machines=1),
         DECISION.format(at=TICKED_AT, tick=TICK_ID, machine=MACHINE, action="keep"),
         "update smart_schedule_machine_decisions set benchmarks_version = 987",
+    ),
+    "benchmarks_packed_otherwise": (
+        "alter table smart_schedule_machine_project_benchmarks disable trigger user",
+        f"update smart_schedule_machine_project_benchmarks set power_w = 0.5 where machine_id = {MEASURED}",
     ),
     "ticks_without_their_decisions": (ENDED_TICK, TICK.format(machines=1)),
     "moves_without_attempt": (

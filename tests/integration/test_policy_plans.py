@@ -6,6 +6,7 @@ count every machine; it does so in a constant number of statements, each of whic
 
 from __future__ import annotations
 
+import re
 from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +15,7 @@ import pytest
 from blsflow.adapters.postgres.connection import Session
 from blsflow.adapters.postgres.history import IN_ORDER
 from blsflow.adapters.postgres.statements import statements
+from blsflow.adapters.postgres.store import _AS
 from blsflow.domain.block import machines_of
 from blsflow.domain.decide import Rules
 from blsflow.domain.gates import Gates
@@ -159,20 +161,30 @@ def test_what_sampling_has_cost_a_policy_reads_its_own_runs(session: Session) ->
     assert plan["Shared Hit Blocks"] + plan["Shared Read Blocks"] <= MOST_BLOCKS
 
 
-def _read_by_any_plan(session: Session, machine_ids: Sequence[int] = (), *, everything: bool = False) -> Plan:
-    """How machines of a scope are read by a plan that was made for any; of no machines: of the classes of cluster 1."""
-    covered = [everything or (not machine_ids and g % 4 == 0) for g in range(12)]
+def _read_by_any_plan(
+    session: Session, machine_ids: Sequence[int] = (), *, everything: bool = False, begin: str = "begin"
+) -> Plan:
+    """How machines of a scope are read by a plan that was made for any; of no machines: of the classes of cluster 1.
+
+    As in a tick, classes are those that the scope covers, and those of its machines.
+    """
+    classes = [
+        g
+        for g in range(12)
+        if everything or g in {m % 12 for m in machine_ids} or (not machine_ids and g % 4 == 0)
+    ]
+    covered = [not machine_ids] * len(classes)
     return explained(
         session,
         statements()["read_machines"],
         {
             "tenant_id": "acme",
-            "cluster_ids": [1 + g % 4 for g in range(12)],
-            "models": [f"M{1 + g % 3}" for g in range(12)],
+            "cluster_ids": [1 + g % 4 for g in classes],
+            "models": [f"M{1 + g % 3}" for g in classes],
             "covered": covered,
             "everything": everything,
-            "override_ids": [0] * 12,
-            "override_ranks": [2**31 - 1] * 12,
+            "override_ids": [0] * len(classes),
+            "override_ranks": [2**31 - 1] * len(classes),
             "overridden_machines": [],
             "overriding_policies": [],
             "overriding_ranks": [],
@@ -183,16 +195,21 @@ def _read_by_any_plan(session: Session, machine_ids: Sequence[int] = (), *, ever
             "sampled_until": 1e12,
         },
         settings=OF_A_TICK,
+        begin=begin,
     )
 
 
 def test_a_ticks_machines_are_read_once_by_a_plan_that_knows_no_values(session: Session) -> None:
     """R3.10: a plan made once for whatever fleets reads each machine's rows once, and a machine by itself reads its own."""
-    for plan, read in (
-        (_read_by_any_plan(session, everything=True), MACHINES),
-        (_read_by_any_plan(session), MACHINES // 4),
-        (_read_by_any_plan(session, [MACHINES // 2]), 1),
+    of_a_class = sum(1 for m in range(1, MACHINES + 1) if m % 12 == MACHINES // 2 % 12)
+    for plan, read, looked_at in (
+        (_read_by_any_plan(session, everything=True), MACHINES, MACHINES),
+        (_read_by_any_plan(session), MACHINES // 4, MACHINES // 4),
+        (_read_by_any_plan(session, [MACHINES // 2]), 1, of_a_class),
     ):
+        assert (
+            rows_read([node for node in nodes(plan) if node.get("Relation Name") == "machines"]) == looked_at
+        )
         for table in ("machine_mining_runtime", "metric_powers", "smart_schedule_machine_benchmark_entries"):
             scans = [node for node in nodes(plan) if node.get("Relation Name") == table]
             assert rows_read(scans) == read, table
@@ -215,10 +232,27 @@ def test_a_scope_of_many_machines_is_looked_up_in_a_hash(session: Session) -> No
     """R3.10: whether a machine is in the scope is not asked of each machine of the scope: that would be fleet by fleet."""
     plan = _read_by_any_plan(session, list(range(1, MACHINES, 2)))
     filters = [node[key] for node in nodes(plan) for key in ("Filter", "Join Filter") if key in node]
-    assert any("hashed SubPlan" in each for each in filters), filters
-    assert not any("machine_ids" in each or "ANY ($" in each for each in filters if "kk.covered" in each), (
-        filters
-    )
+    (of_scope,) = (each for each in filters if "covered" in each)
+    assert "hashed SubPlan" in of_scope
+    assert not re.search(r"\bid = ANY \(\$", of_scope), of_scope
+
+
+def test_a_plan_that_was_made_without_any_machines_walks_along_their_index(database: DatabaseAddress) -> None:
+    """R3.10: a policy may tick before there is a machine, and its plan is kept: no span sorts the rest of the tenant."""
+    with closing(Session(database)) as session:
+        make_market(session)
+        plan = _read_by_any_plan(session, everything=True)
+    walked, by_class = (node for node in nodes(plan) if node.get("Relation Name") == "machines")
+    assert (walked["Node Type"], walked["Index Name"]) == ("Index Scan", "machines_by_tenant")
+    assert (by_class["Node Type"], by_class["Index Name"]) == ("Index Scan", "machines_by_class")
+
+
+def test_a_tenants_own_trial_reads_its_machines_once(session: Session) -> None:
+    """R9.4: through the view that the API sees, no span begins at the tenant's first machine again."""
+    plan = _read_by_any_plan(session, everything=True, begin="begin" + _AS.format(tenant="'acme'"))
+    scans = [node for node in nodes(plan) if node.get("Relation Name") == "machines"]
+    assert [node["Actual Loops"] for node in scans if "ROW(" in node["Index Cond"]] == [0]
+    assert rows_read([node for node in scans if node["Index Name"] == "machines_by_class"]) == MACHINES
 
 
 def test_readiness_takes_a_constant_number_of_statements(

@@ -27,7 +27,7 @@ def session(module_database: DatabaseAddress) -> Iterator[Session]:
 
 
 def _fleet(session: Session, machines: int) -> None:
-    """So many machines of acme's, the first of them with the least id there is; and others' before, between and behind."""
+    """So many machines of acme's, the first of them with a negative id; and others' before, between and behind."""
     session.run(
         f"truncate machines cascade;"
         f"insert into machines select case g when 1 then -3 else g * 3 end, 'acme', 1, 'M' || g % 2, 'm', g % 5 = 0"
@@ -42,6 +42,7 @@ def _read(  # noqa: PLR0913 - what a scope may be, and who outranks its policy
     *,
     everything: bool = False,
     models: Sequence[str] = ("M0", "M1"),
+    covered: Sequence[str] = ("M0", "M1"),
     machine_ids: Sequence[int] = (),
     override_ranks: Sequence[int] | None = None,
     overridden: Sequence[tuple[int, int, int]] = (),
@@ -54,7 +55,7 @@ def _read(  # noqa: PLR0913 - what a scope may be, and who outranks its policy
         tenant_id="acme",
         cluster_ids=[1] * len(models),
         models=list(models),
-        covered=[everything or not machine_ids] * len(models),
+        covered=[everything or model in covered for model in models],
         everything=everything,
         override_ids=[70 + place for place in range(len(models))] if override_ranks else [0] * len(models),
         override_ranks=list(override_ranks or [2**31 - 1] * len(models)),
@@ -123,5 +124,16 @@ def test_a_class_that_was_not_yet_known_ends_no_walk(session: Session) -> None:
 def test_single_machines_are_read_with_their_classes(session: Session) -> None:
     """R1.2: of machines that are named, these only, whatever else is of their class."""
     _fleet(session, 600)
-    (block,) = _read(session, machine_ids=[9, 1500, 7, 99_999])
+    (block,) = _read(session, covered=(), machine_ids=[9, 1500, 7, 99_999])
     assert [machine.machine_id for machine in block] == [9, 1500]
+
+
+def test_classes_and_single_machines_make_one_scope(session: Session) -> None:
+    """R1.2: all of a class that is covered, and of another the machines that are named, each once and in order."""
+    _fleet(session, 600)
+    read = [
+        machine for block in _read(session, covered=["M1"], machine_ids=[12, 9, 1800]) for machine in block
+    ]
+    odd = [-3, *(3 * g for g in range(3, 601, 2))]
+    assert [machine.machine_id for machine in read] == sorted([*odd, 12, 1800])
+    assert {machine.class_index for machine in read if machine.machine_id in {12, 1800}} == {0}

@@ -86,16 +86,17 @@ def test_implausible_figures_of_before_are_no_longer_sent_as_figures(empty_datab
         for version, sql in migration_files():
             if version.startswith("0020"):
                 session.run(
-                    "; ".join(_BENCHMARK.format(machine=m, project=p) for m in (1, 2, 3) for p in (1, 2))
+                    "; ".join(_BENCHMARK.format(machine=m, project=p) for m in (1, 2, 3, 4) for p in (1, 2))
                 )
                 session.run(
                     "update smart_schedule_machine_project_benchmarks set power_w = 9.9 where machine_id = 2;"
-                    "update smart_schedule_machine_project_benchmarks set flagged = true where machine_id = 3"
+                    "update smart_schedule_machine_project_benchmarks set flagged = true where machine_id = 3;"
+                    "update smart_schedule_machine_project_benchmarks set hashrate_hs = null where machine_id = 4"
                 )
                 before = session.run(_TOLD)
             session.run(f"begin; {sql}; commit")
-        assert [row[1] for row in before] == [1.6e9, 1.6e9, None]
-        assert session.run(_TOLD) == [before[0], [2, None, None, True], before[2]]
+        assert [row[1] for row in before] == [1.6e9, 1.6e9, None, 1.6e9]
+        assert session.run(_TOLD) == [before[0], [2, None, None, True], before[2], [4, None, None, True]]
 
 
 _TOLD = (

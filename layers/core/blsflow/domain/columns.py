@@ -158,7 +158,9 @@ class Columns:
                 hashrate_hs * revenue - power_w * cost
                 for hashrate_hs, power_w, cost in zip(hashrates, powers, costs, strict=True)
             ]
-            if not -math.inf < sum(of_project) < math.inf:  # a NaN hides from min and max, but not from a sum
+            if (
+                not -math.inf < sum(of_project) < math.inf
+            ):  # figures may be plausible, and yet too great to be valued
                 return None
             nets.append(of_project)
         return nets

@@ -151,7 +151,7 @@ class Transaction(
     ) -> None:
         """Feed all machines in scope to ``sink``, in blocks, ordered by machine.
 
-        Of benchmarks that were all sampled within ``fresh``, the figures only.
+        Of machines whose benchmarks may all be decided on, with times within ``fresh``, the figures only.
         """
 
     def decisions(self, begun: BegunTick) -> DecisionSink:

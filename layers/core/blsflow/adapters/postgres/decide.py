@@ -134,7 +134,7 @@ class DecideQueries(Part):
     ) -> None:
         """Feed all machines in scope to ``sink``, in blocks, ordered by machine.
 
-        Of benchmarks that were all sampled within ``fresh``, the figures only.
+        Of machines whose benchmarks may all be decided on, with times within ``fresh``, the figures only.
         """
         classes = inputs.classes
         overridden = sorted(overriding.of_machines.items())

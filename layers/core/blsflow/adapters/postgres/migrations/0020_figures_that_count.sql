@@ -32,6 +32,6 @@ begin
 end $$;
 
 update smart_schedule_machine_benchmark_entries e set oldest = 'NaN', newest = 'NaN'
-where e.oldest < 'Infinity'
+where e.oldest <> 'NaN'
   and exists (select from smart_schedule_machine_project_benchmarks b
               where b.machine_id = e.machine_id and not smart_schedule_plausible(b.hashrate_hs, b.power_w));

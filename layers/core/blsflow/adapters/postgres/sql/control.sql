@@ -116,7 +116,8 @@ select p.enabled, to_jsonb(p) as policy,
        (select f.cause from smart_schedule_freezes f where f.policy_id = p.id and f.lifted_at is null) as frozen_for,
        exists (select from smart_schedule_executor_leases e
                where e.tenant_id = p.tenant_id and e.holder = :holder and e.expires_at > now()) as lease_held,
-       set_config('work_mem', '64MB', true) as memory, set_config('enable_seqscan', 'off', true) as indexed
+       set_config('work_mem', '64MB', true) as memory, set_config('enable_seqscan', 'off', true) as indexed,
+       set_config('enable_bitmapscan', 'off', true) as in_order
 from smart_schedule_policy_groups p
 where p.id = :policy_id::bigint and p.archived_at is null and (:tenant_id::text is null or p.tenant_id = :tenant_id)
 

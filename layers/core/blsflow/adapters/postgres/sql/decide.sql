@@ -11,7 +11,7 @@ for no key update of p
 -- The occurrence and all that may forbid it to begin. What the transaction asks next is planned once per session, for
 -- whatever values: the server would otherwise find a plan for each tick's own values worth making anew, by its estimate. Such
 -- a plan may be made while a table is empty and be used when it no longer is, so it has to look rows up by an index where
--- there is one. A fleet may be sorted in memory, which is quick, since it nearly is in its order.
+-- there is one, and in its order. A fleet may be sorted in memory, which is quick, since it nearly is in its order.
 select o.id as occurrence_id, o.schedule_id, o.state, o.planned_at, o.origin, s.paused, s.archived_at is not null as archived,
        to_json(p) as policy,
        (select coalesce(json_agg(to_json(c) order by c.position), '[]')
@@ -26,7 +26,8 @@ select o.id as occurrence_id, o.schedule_id, o.state, o.planned_at, o.origin, s.
                  and a.state in ('running', 'reconciling', 'cancelling')) as active,
        nextval(pg_get_serial_sequence('smart_schedule_ticks', 'id')) as tick_id,
        set_config('plan_cache_mode', 'force_generic_plan', true) as plans,
-       set_config('work_mem', '64MB', true) as memory, set_config('enable_seqscan', 'off', true) as indexed
+       set_config('work_mem', '64MB', true) as memory, set_config('enable_seqscan', 'off', true) as indexed,
+       set_config('enable_bitmapscan', 'off', true) as in_order
 from smart_schedule_occurrences o
 join smart_schedule_schedules s on s.id = o.schedule_id
 join smart_schedule_policy_groups p on p.id = s.policy_id

@@ -52,6 +52,21 @@ left join smart_schedule_benchmark_versions v on v.id = d.benchmarks_version and
 where d.ticked_at > now() - interval '1 day' and d.benchmarks_version is not null and v.id is null
 group by d.tick_id, d.benchmarks_version limit :page_size::integer
 
+-- name: doctor_benchmarks_packed_otherwise
+-- What a tick is sent of a machine's benchmarks is what was measured, and counts only if each of them may be decided on.
+select coalesce(e.machine_id, p.machine_id) as machine_id, e.version
+from smart_schedule_machine_benchmark_entries e
+full join smart_schedule_packed_benchmarks(array(select distinct machine_id from smart_schedule_machine_project_benchmarks)) p
+     on p.machine_id = e.machine_id
+left join smart_schedule_measured_projects m on m.id = e.measured
+where e.machine_id is null
+   or (e.entries, e.figures, e.oldest, e.newest, coalesce(m.projects, ''))
+      is distinct from (coalesce(p.entries, ''), coalesce(p.figures, ''), coalesce(p.oldest, 'NaN'), coalesce(p.newest, 'NaN'),
+                        coalesce(p.projects, ''))
+   or e.said is distinct from int2send((length(e.entries) / 33)::int2) || int8send(coalesce(e.measured, 0))
+                              || int8send(e.version) || float8send(e.oldest)
+order by 1 limit :page_size::integer
+
 -- name: doctor_ticks_without_their_decisions
 -- A tick has exactly one decision per machine that it counted (within the retention of decisions).
 select t.id as tick_id, t.policy_id, t.machines, count(d.machine_id) as decisions

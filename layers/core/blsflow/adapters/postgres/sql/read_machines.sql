@@ -5,9 +5,10 @@
 --
 -- Spans first, of machines in the order of their ids. Of a whole tenant they are found one behind the other along an index, so
 -- that the first block can be decided on at once; nothing is asked of the tenant there that would make the planner expect fewer
--- machines than there are. Any other scope is read class by class and sorted: no machine outside it is looked at. Machines of a
--- scope are looked for among the rows of a query: those are hashed, an array that the plan does not know is gone through for
--- every machine.
+-- machines than there are. A tenant's own transaction does not walk: the view through which it sees its machines would have each
+-- span begin at the first of them. Any other scope is read class by class and sorted: no class outside it is looked at. Machines
+-- of a scope are looked for among the rows of a query: those are hashed, an array that the plan does not know is gone through
+-- for every machine. Machines that another policy has by name are sorted by their ids, and looked for by halves.
 --
 -- Then each table is read once per span, by the ids of its machines in their order: that walks along an index instead of
 -- descending it for every machine. The ids come by their numbers from 1 to 256 and each table stands behind an offset, so that
@@ -24,7 +25,7 @@ from (
             as c (cluster_id, model, covered, place)
     ), walk as (
         select (-9223372036854775808)::bigint as last, null::bigint[] as ids, null::bigint[] as places, null::int[] as helds
-        where :everything::boolean
+        where :everything::boolean and smart_schedule_tenant() is null
         union all
         select ahead.* from walk cross join lateral (
             select max(m.id) filter (where m.tenant_id = :tenant_id),
@@ -49,7 +50,7 @@ from (
                 select * from machines m
                 where m.tenant_id = :tenant_id and m.cluster_id = c.cluster_id and m.model = c.model offset 0
             ) m
-            where not :everything::boolean and (c.covered or m.id in (select unnest(:machine_ids::bigint[])))
+            where not (:everything::boolean and smart_schedule_tenant() is null) and (c.covered or m.id in (select unnest(:machine_ids::bigint[])))
         ) numbered
         group by number
         order by number
@@ -82,12 +83,15 @@ cross join lateral (
            string_agg(b.entries, ''::bytea order by m.id) as entries,
            array_agg(b.measured order by m.id) filter (where b.measured is not null) as measured
     from (
-        select span.ids[n] as id, span.places[n] as place, span.helds[n] as held,
-               case when coalesce(o.rank, 2147483647) < (:override_ranks::int[])[span.places[n]]
-               then o.policy_id else (:override_ids::bigint[])[span.places[n]] end as overridden_by
-        from generate_series(1, 256) n
-        left join unnest(:overridden_machines::bigint[], :overriding_policies::bigint[], :overriding_ranks::int[])
-             as o (machine_id, policy_id, rank) on o.machine_id = span.ids[n]
+        select id, place, held,
+               case when (:overridden_machines::bigint[])[o] = id
+                         and (:overriding_ranks::int[])[o] < (:override_ranks::int[])[place]
+                    then (:overriding_policies::bigint[])[o] else (:override_ids::bigint[])[place] end as overridden_by
+        from (
+            select span.ids[n] as id, span.places[n] as place, span.helds[n] as held,
+                   width_bucket(span.ids[n], :overridden_machines::bigint[]) as o
+            from generate_series(1, 256) n
+        ) numbered
     ) m
     left join (
         select * from machine_mining_runtime where machine_id = any (span.ids) offset 0
