@@ -21,6 +21,7 @@ from blsflow.domain.conversation import RunAlert, RunState
 from blsflow.domain.events import Level
 from blsflow.domain.execution import JobState
 from blsflow.domain.units import HashFamily
+from blsflow.flow.benchmark import STEPS
 from blsflow.ports.sampling import ExecutionStatus
 
 if TYPE_CHECKING:
@@ -80,7 +81,7 @@ def told_messages(sql: Mapping[str, str], python: Mapping[str, str]) -> list[Sit
 
 def told_words(sql: Mapping[str, str], python: Mapping[str, str]) -> dict[str, str]:
     """Return each code of a state, an action, a reason or a cause, with where it was found."""
-    found: dict[str, str] = {}
+    found = dict.fromkeys(STEPS, "the steps of a benchmark run")
     for enum in set(_enums()) - NOT_FOR_PEOPLE:
         found |= {str(member): enum.__name__ for member in enum}
     for name, text in sql.items():

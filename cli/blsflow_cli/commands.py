@@ -126,6 +126,7 @@ def _send(  # noqa: PLR0913, PLR0917 - what to do, and who asks
     request = command_request(action=kind, machine_ids=machines, project_id=project, why=reason)
     key = request_id or str(uuid.uuid4())
     with deployment() as application:
+        require_tenant(application, tenant, ())
         sent = application.command(request, tenant_id=tenant, request_id=key, by=by)
         by_hand = isinstance(application.execute_queue, InlineQueue)
     if as_json:
@@ -144,7 +145,9 @@ def _send(  # noqa: PLR0913, PLR0917 - what to do, and who asks
         for why, count in sorted(Counter(sent.passed_over.values()).items()):
             typer.echo(f"  {count} passed over, {why}: {word(why).en}")
         if sent.taken and by_hand:
-            typer.echo("`blsflow execute` sends it")
+            typer.echo(
+                f"the next tick sends it, or `blsflow execute` now; `blsflow command show {sent.command_id}` follows it"
+            )
     if not sent.taken:
         raise typer.Exit(ExitCode.FINDING)
 

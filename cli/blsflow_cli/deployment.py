@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 
 
 _ADVICE: Final = {
-    "none": "that the server is up, and that it speaks TLS as BLSFLOW_SCHEDULER_DATABASE_TLS asks for",
+    "none": "that the server is up, and that it speaks TLS as BLSFLOW_SCHEDULER_DATABASE_TLS asks for"
+    " (if it speaks none: off, or ?tls=off behind the URL)",
     "28": "user and password above all: the server refuses them",
     "3D": "the database's name above all: the server has none of that name",
     "42": "and that its user may use the tables: `blsflow migrate` as their owner makes them",
@@ -42,7 +43,8 @@ class NotMigrated(BlsflowError):
     """The database lacks migrations that this version needs."""
 
     def __init__(self, missing: list[str]) -> None:
-        super().__init__(f"the database lacks migrations {', '.join(missing)}: run `blsflow migrate`")
+        which = f"{missing[0]} to {missing[-1]}" if len(missing) > 1 else missing[0]
+        super().__init__(f"the database lacks {len(missing)} migrations, {which}: run `blsflow migrate`")
         self.missing = missing
 
 

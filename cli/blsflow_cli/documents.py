@@ -63,7 +63,8 @@ def _problem(error: dict[str, Any], text: bytes) -> str:
         # the discriminator itself is at fault, not the object that holds it
         name = str(error["ctx"]["discriminator"]).strip("'")
         path, error["input"] = f"{path}.{name}".lstrip("."), error["ctx"].get("tag")
-        error["msg"] = f"is not one of {error['ctx'].get('expected_tags', 'the known kinds')}"
+        known = error["ctx"].get("expected_tags")
+        error["msg"] = "is missing" if known is None else f"is not one of {known}"
     cause = cause_of(error)
     cause = cause[:1].lower() + cause[1:]
     return str(InvalidDocument(field=path or "document", value=_short(error["input"]), cause=cause))

@@ -92,7 +92,9 @@ def tariff_check_command(
 
 @schedule_app.command("preview")
 def schedule_preview_command(
-    file: Annotated[Path, typer.Argument(help="The rule document, or - for standard input.")],
+    file: Annotated[
+        Path, typer.Argument(help="The rule document (what a schedule has as its `rule`), or -.")
+    ],
     count: Annotated[int, typer.Option(min=1, max=1000, help="How many runs.")] = 10,
     after: Annotated[str | None, typer.Option(help="Runs after this instant; else after now.")] = None,
     *,

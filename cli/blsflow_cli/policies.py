@@ -331,7 +331,7 @@ def _remarks(row: Mapping[str, Any]) -> list[str]:
     if row["frozen_for"]:
         since, by = moment(row["frozen_at"]), row["frozen_by"]
         found.append(
-            f"[red]frozen for {row['frozen_for']}[/red] since {since} by {by}: {figures(row['freeze_detail'])}"
+            f"[red]frozen for {row['frozen_for']}[/red] since {since} by {by} ({figures(row['freeze_detail'])})"
         )
     if row["broken"]:
         found.append(f"[red]its schedule cannot be read[/red]: {row['broken']}")

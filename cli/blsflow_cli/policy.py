@@ -57,7 +57,11 @@ def create(file: PolicyFile, *, by: By, as_json: JsonOption = False) -> None:
 
 
 @policy_app.command()
-def show(policy: PolicyArgument) -> None:
+def show(
+    policy: PolicyArgument,
+    *,
+    _as_json: Annotated[bool, typer.Option("--json", help="Said or not: it is one document anyway.")] = False,
+) -> None:
     """Print a policy's document, as `policy change` takes it, with its version and state beside it.
 
     For example:

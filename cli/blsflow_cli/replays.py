@@ -140,7 +140,7 @@ def backtest_command(  # noqa: PLR0913 - a document, or a policy with its period
         if tried.freeze_count:
             first = tried.freezes[0]
             out.print(
-                f"[red]It would have frozen {tried.freeze_count} times[/red], first at {moment(first.at)} for {first.cause}; "
+                f"[red]It would have frozen, {tried.freeze_count} x[/red], first at {moment(first.at)} for {first.cause}; "
                 "each time somebody is taken to have enabled it again at once.",
                 highlight=False,
             )

@@ -21,13 +21,14 @@ from blsflow_cli.serve_voice import PrintingPublisher, Round, Voice
 from blsflow_cli.work import DecidedTick, unsent_messages
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     import typer
 
     from blsflow.bootstrap import Application
     from blsflow.domain import catalogue
     from blsflow.flow.notify import NotifyReport
+    from blsflow.settings import Settings
 
 _SCAN_BUDGET_SEC: Final = 40
 _FOLLOW_BUDGET_SEC: Final = 10
@@ -85,6 +86,8 @@ class Server:
         """Go round until told to stop; a database that is away is waited for, longer each time."""
         interval_sec = self._application.settings.tick_interval_sec
         self._voice.say("started", f"serving; a scan every {interval_sec} s", tick_interval_sec=interval_sec)
+        for name, consequence in _lacking(self._application.settings):
+            self._voice.say("lacking", f"{name} is not set, or unusable: {consequence}", setting=name)
         next_scan = time.monotonic()
         lost_at: float | None = None
         wait_sec = 1.0
@@ -189,6 +192,19 @@ def _persistently(work: Callable[[], None]) -> None:
         else:
             return
     work()
+
+
+def _lacking(settings: Settings) -> Iterator[tuple[str, str]]:
+    """Name the settings without which nothing will be decided, or sent, for good reasons that show much later."""
+    if settings.usdt_to_cny_rate is None:
+        yield "USDT_TO_CNY_RATE", "no price is known, and policies by profit freeze"
+    if settings.profit_feed == "contract" and settings.profit_api_base_url is None:
+        yield (
+            "BLSFLOW_SCHEDULER_PROFIT_API_BASE_URL",
+            "no price is read, and policies by profit freeze; BLSFLOW_SCHEDULER_PROFIT_FEED names other sources",
+        )
+    if settings.switch_api_base_url is None:
+        yield "BLSFLOW_SCHEDULER_SWITCH_API_BASE_URL", "no command can be sent"
 
 
 def _raise_if_lost(failures: Mapping[str, Exception]) -> None:

@@ -108,10 +108,13 @@ def _round_line(done: Round) -> str:
     if done.ticks:
         counts: Counter[str] = Counter()
         for tick in done.ticks:
-            counts.update(_by_action(tick.report.counts) or {tick.report.outcome: 1})
-        parts.append(
-            f"decided {sum(tick.report.machines for tick in done.ticks)} machines: {counted(counts)}"
-        )
+            counts.update(_by_action(tick.report.counts))
+        if counts:
+            decided = sum(tick.report.machines for tick in done.ticks)
+            parts.append(f"decided {decided} machines: {counted(counts)}")
+        undecided = Counter(tick.report.outcome for tick in done.ticks if not tick.report.counts)
+        if undecided:
+            parts.append(f"ticks without decisions: {counted(undecided)}")
     if done.sent:
         parts.append(f"sent {len(done.sent)}: {counted(Counter(each.outcome for each in done.sent))}")
     if done.followed is not None:

@@ -37,6 +37,7 @@ def test_a_command_is_sent_followed_and_shown(blsflow: Command, deployed: Databa
     locks = blsflow("locks", "--tenant", NORTH, "--json").document()["locks"]
     assert [row["machine_id"] for row in locks] == machines
     assert "stop" in blsflow("locks", "--machine", machines[0]).stdout
+    assert f"`blsflow command show {sent['command_id']}` follows it" in again.stdout
     blsflow("execute", "--wait", 60)
     shown = blsflow("command", "show", sent["command_id"], "--json").document()
     assert (shown["requested_by"], shown["why"], shown["open"]) == ("kim", "fans", False)
@@ -54,7 +55,9 @@ def test_a_command_that_moves_nothing_is_a_finding(blsflow: Command, deployed: D
     """R5.8: exit code 1 when every machine was passed over, 2 when it was refused as a whole, with the gate's name."""
     machine = _two(deployed)[0]
     assert blsflow("command", "stop", 999999, "--tenant", NORTH, "--reason", "x").returncode == 1
-    assert blsflow("command", "power-off", machine, "--tenant", "nobody", "--reason", "x").returncode == 2
+    unknown = blsflow("command", "power-off", machine, "--tenant", "nobody", "--reason", "x")
+    assert unknown.returncode == 2
+    assert "--tenant: there is no such tenant" in unknown.stderr
     blsflow("lease", NORTH, "--to", "legacy")
     refused = blsflow("command", "start", machine, "--tenant", NORTH, "--project", 1, "--reason", "x")
     assert refused.returncode == 2

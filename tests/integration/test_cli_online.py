@@ -105,7 +105,9 @@ def test_a_database_that_does_not_answer_is_said_so(
     monkeypatch.setenv("BLSFLOW_SCHEDULER_DATABASE_URL", "postgresql://a:b@127.0.0.1:1/x")
     ended = blsflow(*command)
     assert ended.returncode == 2
+    assert "the database cannot be used: 127.0.0.1:1: " in ended.stderr
     assert "Check BLSFLOW_SCHEDULER_DATABASE_URL" in ended.stderr
+    assert "?tls=off" in ended.stderr
 
 
 def test_a_password_is_never_shown(
@@ -483,7 +485,7 @@ def test_what_was_is_told(blsflow: Command, deployed: DatabaseAddress) -> None:
     assert blsflow("decisions", machine, "--json").document()["decisions"][0]["machine_id"] == machine
     assert blsflow("decisions", 999_999).returncode == 2
     blsflow("freeze", PROFIT_GUARD, "--reason", "prices look odd", "--by", "kim")
-    assert "by kim: why prices look odd" in blsflow("status").stdout
+    assert "by kim (why prices look odd)" in blsflow("status").stdout
     blsflow("enable", PROFIT_GUARD, "--reason", "they are right")
     frozen = blsflow("freezes", PROFIT_GUARD)
     assert "an operator froze it" in frozen.stdout

@@ -122,6 +122,23 @@ def test_serve_carries_ticks_to_their_confirmed_ends(
     assert not running.events("failed")
 
 
+def test_serve_says_what_it_lacks_before_anything_freezes_for_it(deployed: dict[str, str]) -> None:
+    """R2.1, R11.7: without a rate, prices or a way to send it runs all the same, and says at once what that means."""
+    without = {name: text for name, text in deployed.items() if "API_BASE_URL" not in name}
+    with serving(without | {"USDT_TO_CNY_RATE": "abc"}, "serve") as running:
+        running.wait_until(lambda: running.events("round"))
+        assert running.stop() == 0
+    assert {line["setting"] for line in running.events("lacking")} == {
+        "USDT_TO_CNY_RATE",
+        "BLSFLOW_SCHEDULER_PROFIT_API_BASE_URL",
+        "BLSFLOW_SCHEDULER_SWITCH_API_BASE_URL",
+    }
+    with serving(deployed, "serve") as complete:
+        complete.wait_until(lambda: complete.events("round"))
+        assert complete.stop() == 0
+    assert complete.events("lacking") == []
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=["SIGTERM", "SIGINT"])
 def test_serve_stops_with_exit_code_0_and_is_taken_up_again(
     database: DatabaseAddress, deployed: dict[str, str], number: int

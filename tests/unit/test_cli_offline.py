@@ -291,7 +291,7 @@ def test_schedule_preview_of_a_rule_that_has_ended(blsflow: Command) -> None:
         ({"kind": "daily", "time_of_day": "08:00", "time_zone": "Mars"}, "time_zone: "),
         ({"kind": "cron", "expression": "* * *", "time_zone": "UTC"}, "expression: "),
         ({"kind": "hourly", "time_zone": "UTC"}, "blsflow: kind: is not one of 'once', 'interval',"),
-        ({"time_zone": "UTC"}, "blsflow: kind: is not one of"),
+        ({"time_zone": "UTC"}, "blsflow: kind: is missing"),
         ({"kind": "daily", "time_zone": "UTC"}, "blsflow: time_of_day: is missing"),
     ],
 )

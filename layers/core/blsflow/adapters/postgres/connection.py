@@ -201,7 +201,11 @@ def translated() -> Iterator[None]:
 def _connect(
     address: DatabaseAddress, connect_timeout: float, statement_timeout: float
 ) -> pg8000.native.Connection:
-    sock = socket.create_connection((address.host, address.port), timeout=connect_timeout)
+    try:
+        sock = socket.create_connection((address.host, address.port), timeout=connect_timeout)
+    except OSError as error:
+        message = f"{address.host}:{address.port}: {error}"
+        raise StoreUnavailable(message) from error
     try:
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
