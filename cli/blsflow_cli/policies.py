@@ -78,6 +78,8 @@ def status(policy: OptionalPolicy = None, *, as_json: JsonOption = False) -> Non
     ]  # fmt: skip
     out = console()
     out.print(table("Policies", columns, map(_status_row, rows)))
+    if not rows:
+        out.print("There is no policy yet: `blsflow policy create` stores one.", highlight=False)
     for row in rows:
         for line in _remarks(row):
             out.print(f"  policy {row['id']}: {line}", highlight=False)
