@@ -157,8 +157,8 @@ begin
     set superseded_at = now()
     from smart_schedule_machine_benchmark_entries e
     where e.machine_id = any (machine_ids) and v.machine_id = e.machine_id and v.superseded_at is null and v.id <> e.version;
-    insert into smart_schedule_benchmark_versions (id, machine_id, entries)
-    select e.version, e.machine_id, e.entries
+    insert into smart_schedule_benchmark_versions (id, machine_id, entries, tenant_id)
+    select e.version, e.machine_id, e.entries, (select m.tenant_id from machines m where m.id = e.machine_id)
     from smart_schedule_machine_benchmark_entries e
     where e.machine_id = any (machine_ids)
       and not exists (select from smart_schedule_benchmark_versions v
@@ -425,7 +425,8 @@ CREATE TABLE public.smart_schedule_benchmark_versions (
     id bigint NOT NULL,
     machine_id bigint NOT NULL,
     entries bytea NOT NULL,
-    superseded_at timestamp with time zone
+    superseded_at timestamp with time zone,
+    tenant_id text
 );
 
 CREATE SEQUENCE public.smart_schedule_benchmark_version_ids
@@ -1076,11 +1077,12 @@ CREATE VIEW smart_schedule_tenant.smart_schedule_benchmark_versions AS
  SELECT id,
     machine_id,
     entries,
-    superseded_at
+    superseded_at,
+    tenant_id
    FROM public.smart_schedule_benchmark_versions v
-  WHERE (EXISTS ( SELECT
+  WHERE ((tenant_id = ( SELECT public.smart_schedule_tenant() AS smart_schedule_tenant)) OR (EXISTS ( SELECT
            FROM public.machines m
-          WHERE ((m.id = v.machine_id) AND (m.tenant_id = ( SELECT public.smart_schedule_tenant() AS smart_schedule_tenant)))));
+          WHERE ((m.id = v.machine_id) AND (m.tenant_id = ( SELECT public.smart_schedule_tenant() AS smart_schedule_tenant))))));
 
 CREATE VIEW smart_schedule_tenant.smart_schedule_machine_benchmark_entries AS
  SELECT machine_id,

@@ -130,17 +130,33 @@ def test_a_version_is_dropped_once_no_decision_can_name_it(scene: Scene) -> None
     assert scene.rows(_CURRENT) == [[machine_id, True] for machine_id in range(1, 7)]
 
 
-def test_what_a_machine_is_measured_to_do_is_its_owners(scene: Scene) -> None:
-    """R8.9: of a machine that has gone to another tenant, the one who had it is told so instead of half of the figures."""
+@pytest.mark.parametrize(
+    "gone",
+    [
+        f"update machines set tenant_id = '{RIVAL}' where id = {_MACHINE}",
+        f"delete from machines where id = {_MACHINE}",
+    ],
+    ids=["to another tenant", "for good"],
+)
+def test_the_past_stays_when_a_machine_goes(scene: Scene, gone: str) -> None:
+    """R3.2, R4.5, R8.9: who decided on a machine is shown what it was decided on; what is measured later is not theirs."""
     tick_id = decided(scene)
     mine, theirs = (scene.app.store.of_tenant(name) for name in (ACME, RIVAL))
-    assert ticks.explain_decision(mine, tick_id, _MACHINE, tenant_id=ACME).differences == ()
-    scene.session.run(f"update machines set tenant_id = '{RIVAL}' where id = {_MACHINE}")
-    with pytest.raises(ticks.UnreadableDecision, match="another tenant's by now"):
-        ticks.explain_decision(mine, tick_id, _MACHINE, tenant_id=ACME)
+    before = ticks.explain_decision(mine, tick_id, _MACHINE, tenant_id=ACME)
+    scene.session.run(gone)
+    scene.session.run(f"{_CHANGED} where machine_id = {_MACHINE}")
+    after = ticks.explain_decision(mine, tick_id, _MACHINE, tenant_id=ACME)
+    assert (after.differences, after.explanation) == ((), before.explanation)
     with pytest.raises(ticks.UnknownDecision):
         ticks.explain_decision(theirs, tick_id, _MACHINE, tenant_id=RIVAL)
+    with mine.transaction() as tx:
+        (row,) = tx._session.query_text(
+            "select count(*) filter (where superseded_at is null) as later from smart_schedule_benchmark_versions"
+            " where machine_id = :machine_id",
+            machine_id=_MACHINE,
+        )
+    assert row["later"] == 0
     scene.forward(600)
     replayed = report(mine, 1, days=1 / 24, tenant_id=ACME).replayed
-    assert replayed.machines == 5
-    assert replayed.unknown_hours["unreadable"] == pytest.approx(600 / 3600, rel=0.05)
+    assert replayed.machines == 6
+    assert "unreadable" not in replayed.unknown_hours

@@ -105,7 +105,9 @@ def test_every_statement_is_understood_by_the_database(session: Session, name: s
     assert known == [[len(set(_NAME.findall(statements()[name])))]]
 
 
-@pytest.mark.parametrize("word", ["acme", "o'brien", r"back\slash \' end", "a:b :c $1 $$ -- /*", "北矿", '"'])
+@pytest.mark.parametrize(
+    "word", ["acme", "null", "Null", "o'brien", r"back\slash \' end", "a:b :c $1 $$ -- /*", "北矿", '"']
+)
 def test_machines_are_read_whatever_the_values(session: Session, word: str) -> None:
     """R2.4: machines are read whatever characters their tenant's and model's names hold: values never become statement."""
     quoted = word.replace("'", "''")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import contextmanager
 from functools import cache
 from http.client import HTTPConnection
 from io import BytesIO
@@ -18,25 +19,31 @@ from blsflow.adapters.postgres.reconcile import ReconcileQueries
 from local.simulators.web import Answer, Request
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from contextlib import AbstractContextManager
 
     from local.simulators.web import Served
 
 _SERVED: Final[dict[int, Served]] = {}
+_to_statement: Final = cache(pg8000.native.to_statement)
 
 
-def take_shortcuts() -> None:
-    """Have this process's database driver do less for the same, and reach what is served here without a socket."""
-    # A statement would be parsed anew for every connection and every unprepared run, a millisecond each.
-    pg8000.native.to_statement = cache(pg8000.native.to_statement)
-    # The server would send the answer to each part of a request by itself, though all are asked for at its end.
-    pg8000.core.FLUSH_MSG = b""
-    setattr(blsflow.adapters.http, HTTPConnection.__name__, _Direct)
+@contextmanager
+def shortcuts(*services: Served) -> Iterator[None]:
+    """Meanwhile the driver does less for the same, and requests to these are answered by them in the thread that asks.
 
-
-def serve_directly(served: Served) -> None:
-    """Have this process's requests to a service answered by it in the thread that asks."""
-    _SERVED[served._server.server_port] = served
+    Only meanwhile: others in this process are to meet the product as it is, and a port that was theirs may become another's.
+    """
+    ports = {served._server.server_port: served for served in services}
+    with (
+        # A statement would be parsed anew for every connection and every unprepared run, a millisecond each.
+        patch.object(pg8000.native, "to_statement", _to_statement),
+        # The server would send the answer to each part of a request by itself, though all are asked for at its end.
+        patch.object(pg8000.core, "FLUSH_MSG", b""),
+        patch.object(blsflow.adapters.http, HTTPConnection.__name__, _Direct),
+        patch.dict(_SERVED, ports),
+    ):
+        yield
 
 
 def without_maintenance() -> AbstractContextManager[object]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from contextlib import closing
+from contextlib import ExitStack, closing
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
@@ -28,7 +28,7 @@ from tests.integration.lab import QUICK
 from tests.integration.scene import HASHRATE_HS, TOKEN, CrashingSession, CrashPlan, Killed, _queue
 from tests.integration.standing import StandingScene
 from tests.integration.state_machine import StateMachine
-from tests.storm.shortcuts import Beginnings, Prepared, serve_directly, take_shortcuts
+from tests.storm.shortcuts import Beginnings, Prepared, shortcuts
 from tests.storm.tariffs import ZONE, periods, price_at
 
 if TYPE_CHECKING:
@@ -221,9 +221,6 @@ class Publisher:
             raise PublishFailed("simulated, after it went out")
 
 
-take_shortcuts()
-
-
 class Stage(StandingScene):
     """Four machines of one tenant under two policies, two conversations of two tenants, a price feed; a clock that stands."""
 
@@ -237,8 +234,8 @@ class Stage(StandingScene):
         with closing(Session(address)) as admin:
             admin.run(f"alter database {address.dbname} set plan_cache_mode = force_generic_plan")
         super().__init__(address, policy_rests=False)
-        for served in (self._served, self._served_execution, self._served_feed):
-            serve_directly(served)
+        self._shortcuts = ExitStack()
+        self._shortcuts.enter_context(shortcuts(self._served, self._served_execution, self._served_feed))
         self._driver = Prepared(self._driver)
         # Changing the role forgets the plans of a session, so that this one does nothing else.
         self._emptying = Session(self.address)
@@ -253,6 +250,7 @@ class Stage(StandingScene):
     def __exit__(self, *error: object) -> None:
         self._storm_session.retired = True
         super().__exit__(*error)
+        self._shortcuts.close()
         self._emptying.close()
         self._served_feed.close()
 

@@ -157,7 +157,7 @@ def explain_decision(
     except stored_inputs.UnreadableInputs as error:
         raise UnreadableDecision(tick_id, str(error)) from error
     if stored["record"] is None:
-        cause = f"the benchmarks of machine {machine_id} then are not kept any more, or are another tenant's by now"
+        cause = f"the benchmarks of machine {machine_id} then are not kept any more"
         raise UnreadableDecision(tick_id, cause)
     machine, _ = unpack(stored["record"])
     explanation = explain(policy, market, machine)

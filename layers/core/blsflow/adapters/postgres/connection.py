@@ -18,7 +18,7 @@ from pg8000.converters import TIMESTAMPTZ, make_params, timestamptz_in
 from pg8000.core import BIND, DATA_ROW, NULL_BYTE, SYNC_MSG, Context
 
 from blsflow.adapters.postgres.address import tls_context
-from blsflow.adapters.postgres.statements import statements
+from blsflow.adapters.postgres.statements import as_list, statements
 from blsflow.ports.errors import InvariantBroken, StoreConflict, StoreError, StoreUnavailable
 
 if TYPE_CHECKING:
@@ -220,6 +220,7 @@ def _connect(
             application_name="blsflow-scheduler",
         )
         connection.register_in_adapter(TIMESTAMPTZ, _instant)
+        connection.register_out_adapter(list, as_list)
         connection.run(  # not as start-up options, which RDS Proxy refuses
             f"set jit = off; set statement_timeout = {int(statement_timeout * 1000)}; set lock_timeout = 10000;"
             " set idle_in_transaction_session_timeout = 120000; set time zone 'UTC'"

@@ -10,6 +10,7 @@ from itertools import chain, repeat, takewhile
 from typing import TYPE_CHECKING
 
 import pg8000.native
+from pg8000.converters import array_out
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -74,9 +75,27 @@ def as_array(values: Iterable[int | datetime | None], times: Iterable[int] = rep
     return f"{{{','.join(chain.from_iterable(map(repeat, texts, times)))}}}"
 
 
+def as_list(values: list[object]) -> str:
+    """Encode for an array parameter of any type, each text quoted.
+
+    The driver leaves a text unquoted that looks harmless to it, and PostgreSQL takes a bare ``null`` for no value.
+    """
+    return f"{{{','.join(map(_element, values))}}}"
+
+
+def _element(value: object) -> str:
+    if isinstance(value, list):
+        return as_list(value)
+    if isinstance(value, str):
+        escaped = value.replace("\\", "\\\\").replace('"', '\\"')
+        return f'"{escaped}"'
+    text: str = array_out(value)
+    return text
+
+
 def literal(value: object) -> str:
     """Quote a value for statements that take no parameters (COPY of a query)."""
-    text: str = pg8000.native.literal(value)
+    text: str = pg8000.native.literal(as_list(value) if isinstance(value, list) else value)
     return text
 
 
