@@ -108,15 +108,20 @@ def show(report: DecideReport, console: Console, language: Language = "en") -> N
 
 def _show_hurdles(report: DecideReport, console: Console) -> None:
     rows = [
-        (each.machine.machine_id, hurdle.reason, f"{hurdle.value:.4f}",
-         ("> " if hurdle.strictly else ">= ") + f"{hurdle.limit:.4f}", hurdle.unit, hurdle.cleared)
+        (each.machine.machine_id, hurdle.reason, _figure(hurdle.value, hurdle.unit),
+         ("> " if hurdle.strictly else ">= ") + _figure(hurdle.limit, hurdle.unit), hurdle.unit, hurdle.cleared)
         for each in report.explanations
         for hurdle in each.hurdles
     ]  # fmt: skip
     if rows:
         console.print()
-        columns = ["machine", "hurdle", "is (unit)", "must be (unit)", "unit", "cleared"]
+        columns = ["machine", "hurdle", "is", "must be", "unit", "cleared"]
         console.print(table("What a move has to clear", columns, rows))
+
+
+def _figure(value: float, unit: str) -> str:
+    """Seconds to a tenth, and money to a hundredth of a cent."""
+    return f"{value:.1f}" if unit == "s" else f"{value:.4f}"
 
 
 def _rows(explanation: Explanation) -> Iterator[tuple[object, ...]]:

@@ -103,7 +103,7 @@ def enable(
         done = control.enable(application.store, policy, by=by, why=reason, version=version)
     said = f"policy {policy} ({done.name}) is enabled; its next run is at {moment(done.next_run_at)}"
     if done.lifted is not None:
-        said += f"; the freeze for {done.lifted} is lifted"
+        said += f"; its freeze ({done.lifted}: {word(done.lifted).en}) is lifted"
     if done.machines_forgiven:
         said += f"; {done.machines_forgiven} machines that others kept changing may be moved again"
     _say(policy, done, said, as_json=as_json)

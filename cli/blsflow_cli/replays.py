@@ -77,7 +77,7 @@ def report_command(  # noqa: PLR0913 - which policy, how much of its past, and w
         replay_report.show(title, found.replayed, out)
         out.print(f"Ticks: {counted(found.ticks_by_mode) or 'none'}.", highlight=False)
         if "execute" in found.ticks_by_mode:
-            out.print("Where it executed, what is shown as it was is what it really made of it.")
+            out.print("Where it executed, the figures as they were are those of what it did.")
     _end(found.replayed)
 
 

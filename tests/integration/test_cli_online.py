@@ -228,7 +228,10 @@ def test_status_tells_a_freeze_with_its_reason(blsflow: Command) -> None:
         "manual", "kim", {"why": "prices look wrong"},
     )  # fmt: skip
     assert "was frozen already" in blsflow("freeze", PROFIT_GUARD, "--reason", "again").stdout
-    assert "the freeze for manual is lifted" in blsflow("enable", PROFIT_GUARD, "--reason", "fine").stdout
+    assert (
+        "its freeze (manual: an operator froze it) is lifted"
+        in blsflow("enable", PROFIT_GUARD, "--reason", "fine").stdout
+    )
     (row,) = blsflow("status", PROFIT_GUARD, "--json").document()
     assert (row["frozen_for"], row["enabled"], row["lease_held"]) == (None, True, True)
     assert blsflow("disable", PROFIT_GUARD, "--reason", "done", "--json").document()["next_run_at"] is None

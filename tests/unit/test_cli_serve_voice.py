@@ -18,7 +18,7 @@ def _tick(outcome: str, **counts: int) -> DecidedTick:
 
 
 def test_machines_and_ticks_are_counted_apart(capsys: pytest.CaptureFixture[str]) -> None:
-    """R9.5: what a line counts adds up: machines by action, and beside them ticks that did not begin, by their reason."""
+    """R11.5: what a line counts adds up: machines by action, and beside them ticks that did not begin, by their reason."""
     ticks = [
         _tick("decided", **{"keep/already_best": 3, "switch/better_net": 1}),
         _tick("frozen"),
