@@ -39,8 +39,8 @@ _SOAK_TEXT: Final = """\
 
 `make soak`: `blsflow serve` with PostgreSQL and the simulators, each in a process of its own, {machines:,} machines, a scan
 every {scan_every_sec} s, tariffs that turn every half minute. {minutes:g} minutes on {at} ({cores} cores): {ticks:,} ticks,
-{attempts:,} attempts. What is to be flat was compared between the second and the last third of the time after warming up,
-what waits between the first and the last. {verdict}
+{attempts:,} attempts. Of what is to be flat, the mean of memory and the least of the others were compared between the
+second and the last third of the time after warming up, what waits between the first and the last. {verdict}
 
 | | before | after |
 |---|---|---|

@@ -129,15 +129,17 @@ def _document(result: dict[str, Any], samples: Sequence[Sample]) -> str:
 def judged(samples: Sequence[Sample]) -> dict[str, Any]:
     """Compare parts of what followed the warming up.
 
-    What is to be flat may not be more by a twentieth in its last third than in its second; what waits may at its most not be
-    more by half in the last third than in the first.
+    Memory may not be more by a twentieth in its last third than in its second; nor may files, threads and connections at
+    their least, since they come and go with the work, and a leak is what stays. What waits may at its most not be more by
+    half in the last third than in the first.
     """
     steady = samples[int(len(samples) * WARM_UP_SHARE) :]
     third = max(1, len(steady) // 3)
     grown, seen = [], {}
     for name in _FLAT:
+        of_part = fmean if name == "memory_bytes" else min
         before, after = (
-            fmean(getattr(s, name) for s in part) for part in (steady[third : 2 * third], steady[-third:])
+            of_part([getattr(s, name) for s in part]) for part in (steady[third : 2 * third], steady[-third:])
         )
         seen[name] = {"before": round(before), "after": round(after)}
         if after > before * (1 + GROWTH_ALLOWED):

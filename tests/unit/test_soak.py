@@ -63,6 +63,14 @@ def test_each_leak_is_named() -> None:
         assert judged(_over_time(**{name: by}))["grown"] == [name]
 
 
+def test_what_comes_and_goes_is_no_leak() -> None:
+    """R11.6: connections that are kept while jobs are followed are files, too; only what stays without work leaked."""
+    busy = [replace(s, files=5 + 13 * (n % 6 < (2 if n < 80 else 4))) for n, s in enumerate(_over_time())]
+    assert judged(busy)["grown"] == []
+    leaking = [replace(s, files=s.files + n // 30) for n, s in enumerate(busy)]
+    assert judged(leaking)["grown"] == ["files"]
+
+
 def test_warming_up_is_no_leak() -> None:
     """R11.6: what grows in the first quarter and then stays is a cache that fills."""
     samples = _over_time()
