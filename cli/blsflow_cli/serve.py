@@ -198,12 +198,12 @@ def _lacking(settings: Settings) -> Iterator[tuple[str, str]]:
     """Name the settings without which nothing will be decided, or sent, for good reasons that show much later."""
     if settings.usdt_to_cny_rate is None:
         yield "USDT_TO_CNY_RATE", "no price is known, and policies by profit freeze"
-    if settings.profit_feed == "contract" and settings.profit_api_base_url is None:
+    if not settings.feed_configured():
         yield (
             "BLSFLOW_SCHEDULER_PROFIT_API_BASE_URL",
             "no price is read, and policies by profit freeze; BLSFLOW_SCHEDULER_PROFIT_FEED names other sources",
         )
-    if settings.switch_api_base_url is None:
+    if not settings.executor_configured():
         yield "BLSFLOW_SCHEDULER_SWITCH_API_BASE_URL", "no command can be sent"
 
 

@@ -97,7 +97,7 @@ class Application:
     def feed(self) -> ProfitFeed | None:
         """The price feed; None when none is configured, which leaves every price unknown."""
         settings = self.settings
-        if settings.profit_feed == "contract" and settings.profit_api_base_url is None:
+        if not settings.feed_configured():
             return None
         from blsflow.adapters.profit import open_feed  # noqa: PLC0415 - only the tick reads prices
 

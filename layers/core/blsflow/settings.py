@@ -90,6 +90,10 @@ class Settings:
         """Whether there is a device-control service to send to (R4.3)."""
         return self.switch_api_base_url is not None
 
+    def feed_configured(self) -> bool:
+        """Whether there is somewhere to read prices from: only a service of our own contract needs an address."""
+        return self.profit_feed != "contract" or self.profit_api_base_url is not None
+
 
 def read_settings(environ: Mapping[str, str]) -> Settings:
     """Validate the environment; raise `InvalidSetting` that names the first variable that cannot be meant.

@@ -69,7 +69,7 @@ def as_json(document: object) -> str:
 def as_array(values: Iterable[int | datetime | None], times: Iterable[int] = repeat(1)) -> str:
     """Encode for a ``::bigint[]`` or ``::timestamptz[]`` parameter, each value so many ``times``.
 
-    The driver takes several times as long, for it looks for what is to be quoted character by character.
+    As `as_list` does, but of one kind each, so that no value is asked what it is: a scan has tens of thousands.
     """
     texts = ("null" if value is None else str(value).replace(" ", "T") for value in values)
     return f"{{{','.join(chain.from_iterable(map(repeat, texts, times)))}}}"

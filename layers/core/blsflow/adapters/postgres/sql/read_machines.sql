@@ -50,7 +50,8 @@ from (
                 select * from machines m
                 where m.tenant_id = :tenant_id and m.cluster_id = c.cluster_id and m.model = c.model offset 0
             ) m
-            where not (:everything::boolean and smart_schedule_tenant() is null) and (c.covered or m.id in (select unnest(:machine_ids::bigint[])))
+            where not (:everything::boolean and smart_schedule_tenant() is null)
+              and (c.covered or m.id in (select unnest(:machine_ids::bigint[])))
         ) numbered
         group by number
         order by number
